@@ -28,6 +28,7 @@
 struct stack_use {
 	uint8_t kind;
 	bool in_kernel, copying;
+	bool own; /* code of the place's function itself, not of a library that it called */
 	const char *name;
 	struct ws_code_place place;
 };
@@ -270,11 +271,17 @@ struct use_group {
 
 struct stack_view {
 	uint32_t frame, callers, group;
-	bool in_kernel, copying;
+	bool in_kernel, copying, own;
 };
 
 /* What is kept of a stack, of which there may be millions; its group above. */
-enum of_stack { STACK_KNOWN = 1, STACK_IN_KERNEL = 2, STACK_COPYING = 4, STACK_GROUP_SHIFT = 3 };
+enum of_stack {
+	STACK_KNOWN = 1,
+	STACK_IN_KERNEL = 2,
+	STACK_COPYING = 4,
+	STACK_OWN = 8,
+	STACK_GROUP_SHIFT = 4
+};
 
 /* When each thread ran on the path. The path is long, and each thread has few of its pieces. */
 struct path_runs {
@@ -355,6 +362,18 @@ static bool only_tries_for(const struct function_view *tried, const struct funct
 	       !strstr(caller->name, "try");
 }
 
+/* Whether a frame is of a function, or of one that was inlined into it. */
+static bool runs_function(const struct ws_model *model, uint32_t frame, uint32_t function)
+{
+	const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frame);
+	const struct ws_place *places = ws_stacks_get_places(model->stacks, info);
+	bool found = false;
+
+	for (uint32_t k = 0; k < info->count; k++)
+		found |= places[k].function == function;
+	return found;
+}
+
 static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t frame, uint32_t stack)
 {
 	uint32_t frames[WS_CODE_DEEPEST];
@@ -401,6 +420,7 @@ static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t fra
 	use.in_kernel = (get_view(sum, frame)->marks & MARK_KERNEL) != 0;
 	use.copying = (kernel.marks & MARK_COPYING) != 0;
 	use.place = ws_code_place_frames(sum->model, frames, count);
+	use.own = count && runs_function(sum->model, frames[0], use.place.function);
 	leave_to_loop(sum->model, &use.place);
 	use.place.leaf = choose_leaf(sum->model, &use);
 	forget_kernel_place(sum->model, &use);
@@ -452,13 +472,16 @@ static struct stack_view view_stack(struct usage_sum *sum, uint64_t key)
 			view |= STACK_IN_KERNEL;
 		if (use.copying)
 			view |= STACK_COPYING;
+		if (use.own)
+			view |= STACK_OWN;
 		ws_map_set(&sum->stacks, key, view);
 	}
 	return (struct stack_view){.frame = frame,
 				   .callers = callers,
 				   .group = (uint32_t)(view >> STACK_GROUP_SHIFT),
 				   .in_kernel = (view & STACK_IN_KERNEL) != 0,
-				   .copying = (view & STACK_COPYING) != 0};
+				   .copying = (view & STACK_COPYING) != 0,
+				   .own = (view & STACK_OWN) != 0};
 }
 
 /* The row of a thread's stack; its line is that of the first stack seen. */
@@ -595,7 +618,7 @@ static void add_sample(struct usage_sum *sum, uint32_t thread, size_t i)
 	row->samples++;
 	if (stack.in_kernel) {
 		sum->usage.kernel = true;
-	} else {
+	} else if (stack.own) {
 		const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frame);
 
 		address = info->address;

@@ -38,9 +38,10 @@ struct ws_usage_row {
 	uint64_t path_ns;	    /* the part on the critical path */
 	uint64_t copying_ns;	    /* spent on copying bytes within the kernel */
 	uint64_t samples;
-	uint64_t lowest, highest; /* addresses of the innermost frame, of CODE */
-	uint32_t module;	  /* of these addresses; 0: of several */
-	struct ws_span span;	  /* from the first sample to the last */
+	uint64_t lowest,
+		highest;     /* addresses of the innermost frame, of CODE of the function itself */
+	uint32_t module;     /* of these addresses; 0: of several */
+	struct ws_span span; /* from the first sample to the last */
 };
 
 struct ws_usage {

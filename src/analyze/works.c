@@ -227,7 +227,8 @@ static const struct ws_work_kind kinds[] = {
 	{.what = "packing and unpacking objects (pickle)",
 	 .advice = "Pack less: only what is needed, once, or as arrays and plain bytes.",
 	 .is_usual = true,
-	 .names = {"_pickle.*", "marshal.*", NULL},
+	 .names = {"_pickle.*", "marshal.*", "*java.io.ObjectOutputStream*",
+		   "*java.io.ObjectInputStream*", NULL},
 	 .origins = {"/pickle.py", "/_pickle.", "/shelve.py", "/marshal", NULL}},
 	{.what = "compressing or unpacking data",
 	 .advice = "Use a lower level or a faster method (zstd, lz4), let other threads do it, or "
@@ -249,7 +250,8 @@ static const struct ws_work_kind kinds[] = {
 	 .advice = "Hash less or once, larger pieces at a time, or with a faster function (xxHash, "
 		   "BLAKE3) where nobody attacks.",
 	 .is_usual = true,
-	 .names = {"crypto/*", "sha2::*", NULL},
+	 .names = {"crypto/*", "sha2::*", "*sun.security.provider.*",
+		   "*java.security.MessageDigest*", NULL},
 	 .origins = {"/libcrypto.so", "/libssl.so", "/libcrypt.so", "/_sha", "/_md5.", "/_blake2.",
 		     "/hashlib.py", NULL}},
 	{.what = "looking up hosts or users by their names",
@@ -260,7 +262,8 @@ static const struct ws_work_kind kinds[] = {
 	 .advice = "Draw many at once (random.choices, getrandbits, NumPy); random.random() is far "
 		   "cheaper than randint and choice, and a counter than a UUID.",
 	 .is_usual = true,
-	 .names = {"os_urandom*", "posix.urandom", NULL},
+	 .names = {"os_urandom*", "posix.urandom", "*java.security.SecureRandom.*",
+		   "*java.util.UUID.*", NULL},
 	 .origins = {"/random.py", "/uuid.py", "/secrets.py", NULL}},
 	{.what = "reading the environment's variables",
 	 .advice = "Read each variable once and keep what it says: os.environ encodes and decodes "
@@ -304,6 +307,10 @@ static const struct ws_work_kind kinds[] = {
 		   "slices.Sort*",
 		   "*::sort_unstable*",
 		   "*::sort_by*",
+		   "*java.util.TimSort.*",
+		   "*java.util.DualPivotQuicksort.*",
+		   "*java.util.ComparableTimSort.*",
+		   "*java.util.Arrays.sort*",
 		   "core::slice::sort::*",
 		   NULL}},
 	{.what = "making heaps anew",
@@ -349,12 +356,35 @@ static const struct ws_work_kind kinds[] = {
 	 .is_avoidable = true,
 	 .advice = "Inserting or removing at the front moves all other items: append and reverse "
 		   "at the end, or use a deque (collections.deque, std::deque).",
-	 .names = {"ins1", "list.insert", "list.pop", "list.__setitem__", "list_insert*",
-		   "list_ass_slice*", "list_pop*", "std::vector<*>::erase(*",
-		   "std::vector<*>::insert(*", "std::vector<*>::_M_erase(*", "*::_M_insert_rval(*",
-		   "*::_M_insert_aux*", "*vec::Vec<*>::remove*", "*vec::Vec<*>::insert*",
-		   "*::basic_string<*>::erase(*", "*::basic_string<*>::_M_erase(*",
-		   "*::basic_string<*>::insert(*", NULL}},
+	 .names = {"ins1",
+		   "list.insert",
+		   "list.pop",
+		   "list.__setitem__",
+		   "list_insert*",
+		   "list_ass_slice*",
+		   "list_pop*",
+		   "std::vector<*>::erase(*",
+		   "std::vector<*>::insert(*",
+		   "std::vector<*>::_M_erase(*",
+		   "*::_M_insert_rval(*",
+		   "*::_M_insert_aux*",
+		   "*vec::Vec<*>::remove*",
+		   "*vec::Vec<*>::insert*",
+		   "*::basic_string<*>::erase(*",
+		   "*::basic_string<*>::_M_erase(*",
+		   "*::basic_string<*>::insert(*",
+		   "*java.util.ArrayList.fastRemove*",
+		   "*java.util.ArrayList.remove*",
+		   "*java.util.ArrayList.removeFirst*",
+		   "*java.lang.AbstractStringBuilder.insert*",
+		   "*java.lang.AbstractStringBuilder.delete*",
+		   NULL}},
+	{.what = "walking along linked lists to items by their numbers",
+	 .is_avoidable = true,
+	 .advice = "LinkedList.get(i) goes from one end item by item, in a loop over all again and "
+		   "again: use an iterator (for each), or an ArrayList.",
+	 .names = {"*java.util.LinkedList.node*", "*java.util.LinkedList.get*",
+		   "*java.util.LinkedList.set*", NULL}},
 	{.what = "keeping heaps and sorted lists in order (heapq, bisect)",
 	 .advice = "Objects with a method __lt__ call Python's code for each comparison: tuples "
 		   "(time, number, object) are compared by the interpreter itself.",
@@ -368,10 +398,28 @@ static const struct ws_work_kind kinds[] = {
 	 .advice = "Looking for an item in a list compares it with all of them: use a set or a "
 		   "dictionary.",
 	 .calls = WS_CALLS_COMPARING,
-	 .names = {"list.__contains__", "list.index", "list.count", "list.remove",
-		   "tuple.__contains__", "tuple.index", "tuple.count", "list_contains",
-		   "list_index*", "list_count*", "list_remove*", "PySequence_Contains",
-		   "*std::find<*", "*std::__find_if<*", NULL}},
+	 .names = {"list.__contains__",
+		   "list.index",
+		   "list.count",
+		   "list.remove",
+		   "tuple.__contains__",
+		   "tuple.index",
+		   "tuple.count",
+		   "list_contains",
+		   "list_index*",
+		   "list_count*",
+		   "list_remove*",
+		   "PySequence_Contains",
+		   "*std::find<*",
+		   "*std::__find_if<*",
+		   "*java.util.ArrayList.indexOf*",
+		   "*java.util.ArrayList.contains*",
+		   "*java.util.LinkedList.indexOf*",
+		   "*java.util.LinkedList.contains*",
+		   "*java.util.ImmutableCollections$List*",
+		   "core::slice::*::contains*",
+
+		   NULL}},
 	{.what = "comparing values",
 	 .advice = "Compare less: look items up in a dictionary or set, sort once; numbers are "
 		   "compared faster than texts, and both faster than objects with __eq__.",
@@ -618,6 +666,11 @@ static const struct ws_work_kind kinds[] = {
 		   "PyFloat_FromString",
 		   "core::fmt::*",
 		   "strconv.*",
+		   "*java.util.Formatter*",
+		   "*java.lang.String.format*",
+		   "*java.lang.Integer.parseInt*",
+		   "*java.lang.Double.parseDouble*",
+		   "*jdk.internal.math.*",
 		   NULL}},
 	{.what = "measuring all the rest of a text at each call of sscanf",
 	 .advice = "sscanf looks for the end of the text before it reads anything, which makes a "
@@ -726,7 +779,7 @@ static const struct ws_work_kind kinds[] = {
 		   "convert once at the end: fractions grow with each sum, also within "
 		   "statistics.mean (fmean computes with floats).",
 	 .is_usual = true,
-	 .names = {"_decimal.*", NULL},
+	 .names = {"_decimal.*", "*java.math.BigDecimal.*", "*java.math.BigInteger.*", NULL},
 	 .origins = {"/fractions.py", "/statistics.py", "/decimal.py", "/_pydecimal.py",
 		     "/_decimal.", NULL}},
 	{.what = "importing modules",
@@ -804,6 +857,8 @@ bool ws_is_copy_constructor(const char *name)
 	const char *bracket = strchr(name, '('), *last = bracket;
 	size_t class;
 
+	if (*name == '<' && strstr(name, " as core::clone::Clone>::clone"))
+		return true;
 	while (last && last > name && last[-1] != ':')
 		last--;
 	if (!last || last < name + 2)

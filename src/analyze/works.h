@@ -51,7 +51,8 @@ struct ws_work_marks ws_classify_work(const struct ws_stacks *stacks,
 /* The kind of a number other than WS_WORK_NONE, which is below ws_count_work_kinds(). */
 const struct ws_work_kind *ws_get_work_kind(uint8_t kind);
 uint8_t ws_count_work_kinds(void);
-/* Of a class of C++, "Track::Track(Track const&)": the compiler wrote most of them. */
+/* Of a class of C++, "Track::Track(Track const&)", or of Rust, "<Track as
+ * core::clone::Clone>::clone": the compiler wrote most of them. */
 bool ws_is_copy_constructor(const char *name);
 /* The number of the first kind among parts (not 0), and of the kind that a kind is a part of:
  * itself where it is none. */

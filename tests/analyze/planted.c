@@ -757,6 +757,19 @@ static void draw_together(void)
 
 enum { MATRIX = 3000 };
 
+static long __attribute__((noinline)) count_ways(int rows, int columns)
+{
+	if (!rows || !columns)
+		return 1;
+	return count_ways(rows - 1, columns) + count_ways(rows, columns - 1);
+}
+
+/* Without a table of what is known, each is computed again and again. */
+static void count_recursively(void)
+{
+	sink = (double)count_ways(14, 15);
+}
+
 static double __attribute__((noinline)) add_columns(const double *matrix)
 {
 	double sum = 0;
@@ -910,6 +923,7 @@ static const struct {
 	{"queues", run_queues},
 	{"held", wait_with_lock},
 	{"columns", walk_columns},
+	{"recursion", count_recursively},
 	{"pointers", count_by_pointers},
 	{"stages", run_stages},
 	{"draws", draw_together},

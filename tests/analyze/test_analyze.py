@@ -461,6 +461,14 @@ def rand_in_several_threads_is_named():
         raise AssertionError(title)
 
 
+@live
+def a_function_that_calls_itself_is_said_to():
+    report = analyze(record("recursion", PLANTED, "recursion"))
+    title = first_fault(report, "hot-code")["title"]
+    if "count_ways" not in title or "which calls itself" not in title:
+        raise AssertionError(title)
+
+
 def needs_machine_code():
     if os.uname().machine != "x86_64":
         raise Skip("machine code of x86-64 only")

@@ -1,4 +1,5 @@
 /* hot_code.c - where a program that computes spends its time. A note: computing is not a fault. */
+#include "analyze/java.h"
 #include "analyze/hot_loop.h"
 #include "analyze/rules/rules.h"
 #include "analyze/source_line.h"
@@ -129,7 +130,7 @@ static void put_loop(const struct ws_hot_loop *loop, struct ws_text *text)
 			     "is computed at run time, as down the columns of a matrix");
 }
 
-static void say_loop(const struct ws_analysis *analysis, uint32_t function,
+static bool say_loop(const struct ws_analysis *analysis, uint32_t function,
 		     struct ws_finding *finding)
 {
 	struct ws_hot_loop loop;
@@ -137,13 +138,14 @@ static void say_loop(const struct ws_analysis *analysis, uint32_t function,
 	char *title = finding->title;
 
 	if (!find_loop(analysis, function, &loop) || !loop.kind)
-		return;
+		return false;
 	put_loop(&loop, &what);
 	finding->title = ws_format("%s: %s", title, what.text);
 	ws_text_free(&what);
 	free(title);
 	free(finding->advice);
 	finding->advice = ws_strdup(loops[loop.kind].advice);
+	return true;
 }
 
 /* ---- functions of Python that call themselves ---- */
@@ -169,9 +171,10 @@ static uint64_t count_levels(const struct ws_model *model, const uint32_t *frame
 
 	for (size_t i = 0; i < count; i++) {
 		const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frames[i]);
-		uint32_t number = ws_stacks_get_places(model->stacks, info)->function;
+		const struct ws_place *places = ws_stacks_get_places(model->stacks, info);
 
-		levels += number == recursion->function;
+		for (uint32_t k = 0; k < info->count; k++) /* compilers unroll recursion */
+			levels += places[k].function == recursion->function;
 		if (levels && is_generator_step(model, frames[i]))
 			recursion->yields = true;
 		if (levels && (ws_is_frame_of(model, frames[i], "bounded_lru_cache_wrapper") ||
@@ -355,31 +358,33 @@ static bool is_yielding_line(const struct ws_model *model, const struct ws_code_
 				     (uint64_t)ws_lanes_realtime(model->report, model->to), yields);
 }
 
-static void say_what_to_do_in_python(const struct ws_analysis *analysis,
-				     const struct ws_code_place *code, struct ws_finding *finding)
+/* Of a function that calls itself, with an advice on it; false for others. */
+static bool say_recursion(const struct ws_analysis *analysis, const struct ws_code_place *code,
+			  struct ws_finding *finding)
 {
 	enum { LEAST_LEVELS = 5 };
 	struct recursion recursion = {.function = code->function};
 	uint64_t levels = measure_levels(analysis->model, &recursion);
 	char *title = finding->title;
 
-	if (levels < LEAST_LEVELS || recursion.cached) {
-		say_loops(analysis, code, finding);
-		return;
-	}
+	if (levels < LEAST_LEVELS || recursion.cached)
+		return false;
 	finding->title = ws_format("%s, which calls itself, %llu levels deep on average", title,
 				   (unsigned long long)levels);
 	free(title);
-	if (recursion.yields || is_yielding_line(analysis->model, code))
+	free(finding->advice);
+	if (recursion.yields || (code->python && is_yielding_line(analysis->model, code)))
 		finding->advice = ws_strdup(
 			"Each item is handed on by the generators of all levels: walk with a list "
 			"of what is left to visit, append to one list that is handed down, or "
 			"leave out generators that only hand on.");
 	else
-		finding->advice = ws_strdup(
-			"If it gets the same arguments again and again, let its results be kept "
-			"(functools.cache), or compute them in a table from the smallest on: each "
-			"is then computed once, rather than exponentially often.");
+		finding->advice = ws_format(
+			"If it gets the same arguments again and again, let its results be kept%s, "
+			"or compute them in a table from the smallest on: each is then computed "
+			"once, rather than exponentially often.",
+			code->python ? " (functools.cache)" : "");
+	return true;
 }
 
 /* What generated code does cannot be looked at. */
@@ -391,8 +396,51 @@ static bool is_generated(const struct ws_analysis *analysis, uint32_t function)
 static void say_in_python(const struct ws_analysis *analysis, const struct ws_breakdown_row *row,
 			  const struct ws_code_place *code, struct ws_finding *finding)
 {
-	if (!say_loops_own(analysis, row, finding))
-		say_what_to_do_in_python(analysis, code, finding);
+	if (!say_loops_own(analysis, row, finding) && !say_recursion(analysis, code, finding))
+		say_loops(analysis, code, finding);
+}
+
+/* "java.util.LinkedList.get", but not "UncommonTrapBlob". */
+static bool is_method(const struct ws_analysis *analysis, uint32_t function)
+{
+	return is_generated(analysis, function) &&
+	       strchr(ws_stacks_get_function(analysis->model->stacks, function)->name, '.');
+}
+
+/* The method of a library that a function calls for the longest time; 0 for none. */
+static uint32_t find_called(const struct ws_analysis *analysis, uint32_t function)
+{
+	const struct ws_breakdown_row *longest = NULL;
+
+	for (size_t i = 0; i < analysis->breakdown.count; i++) {
+		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
+
+		if (row->cause == WS_CAUSE_CPU && row->place.function == function &&
+		    row->place.called && is_method(analysis, row->place.called) &&
+		    (!longest || row->ns > longest->ns))
+			longest = row;
+	}
+	return longest ? longest->place.called : 0;
+}
+
+/* The compiler puts most of what a method calls into it: what it called before tells. */
+static void say_what_to_do_in_java(const struct ws_analysis *analysis,
+				   const struct ws_code_place *code, struct ws_finding *finding)
+{
+	uint32_t called = code->leaf == code->function ? find_called(analysis, code->function) : 0;
+	char *title = finding->title;
+
+	if (called) {
+		finding->title =
+			ws_format("%s, which calls %s", title,
+				  ws_stacks_get_function(analysis->model->stacks, called)->name);
+		free(title);
+	}
+	finding->advice = ws_strdup(
+		"What it calls may be compiled into it. Look for lists that are searched or read "
+		"by number in loops (contains, LinkedList.get: a HashSet, an ArrayList), texts "
+		"joined by += (StringBuilder), boxed numbers (int[] instead of List<Integer>) and "
+		"expressions or formats that are made anew each time.");
 }
 
 /* Whether threads write to the same cache line is not recorded, but a loop of a few instructions in
@@ -406,11 +454,16 @@ static void say_what_to_do(const struct ws_analysis *analysis, const struct ws_c
 	struct ws_hot_loop loop = {0};
 	char *title = finding->title;
 
+	if (is_generated(analysis, function) && ws_is_java(analysis->model)) {
+		say_what_to_do_in_java(analysis, code, finding);
+		return;
+	}
 	finding->advice = ws_strdup("Look there first: a better algorithm, less work, vectors, or "
 				    "more threads.");
 	if (threads < 2 || (find_loop(analysis, function, &loop) && !loop.writes)) {
-		if (code->users) /* how a library's loop works is not the user's to change */
-			say_loop(analysis, function, finding);
+		/* How a library's loop works is not the user's to change. */
+		if (code->users && !say_loop(analysis, function, finding))
+			say_recursion(analysis, code, finding);
 		return;
 	}
 	finding->title = ws_format("%s: %llu threads run the same few instructions%s", title,
