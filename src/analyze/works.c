@@ -633,6 +633,19 @@ static const struct ws_work_kind kinds[] = {
 		   "TypeArrayKlass::*",
 		   "ObjArrayKlass::*",
 		   NULL}},
+	{.what = "making locales, each of which reads its files",
+	 .advice = "Make a locale once and keep it (a static std::locale, newlocale at the start), "
+		   "or use std::locale::classic and std::to_chars, which need none.",
+	 .is_avoidable = true,
+	 .names = {"std::locale::locale*", "std::locale::_Impl::_Impl*", "newlocale", "setlocale",
+		   "__newlocale*", "_nl_load_locale*", "_nl_find_locale*", NULL}},
+	{.what = "replacing parts of texts",
+	 .advice = "Each call goes through the whole text, and copies it where something is found: "
+		   "replace all words at once (re.sub with a function and a dictionary, "
+		   "str.translate for single characters), or while the text is made.",
+	 .is_usual = true,
+	 .names = {"unicode_replace*", "bytes_replace*", "stringlib_replace*", "strings.Replace*",
+		   "alloc::str::*::replace*", "java.lang.String.replace*", NULL}},
 	{.what = "converting numbers and texts",
 	 .advice = "Convert less: keep numbers as numbers, write binary data, or use faster "
 		   "functions (std::to_chars, std::from_chars, fmt).",

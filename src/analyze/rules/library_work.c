@@ -141,6 +141,22 @@ static void put_where(const struct ws_analysis *analysis, const struct ws_work_k
 		put_hash_function(analysis, row->place.called, text);
 }
 
+/* Page faults on the line that asks for the work come from the work, which says more of their cause
+ * where it is as much. */
+static void take_in_page_faults(struct ws_findings *findings, struct ws_finding *work)
+{
+	for (size_t i = 0; work->file && i < findings->count; i++) {
+		struct ws_finding *other = &findings->findings[i];
+
+		if (other->rule != &ws_rule_page_faults || other->file != work->file ||
+		    other->line != work->line || other->cost_ns > work->cost_ns)
+			continue;
+		work->level = ws_max(work->level, ws_min(other->level, WS_LEVEL_WARNING));
+		work->gain_ns = ws_max(work->gain_ns, other->gain_ns);
+		other->level = WS_LEVEL_NOTE;
+	}
+}
+
 static void report_work(const struct ws_analysis *analysis, const struct works *works,
 			uint8_t number, const struct work_sum *sum, struct ws_findings *findings)
 {
@@ -160,6 +176,7 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 	/* It may be just what the program is for. */
 	finding->level = ws_min(finding->level, is_usual ? WS_LEVEL_NOTE : WS_LEVEL_WARNING);
 	ws_limit_to_asked(analysis, finding, code);
+	take_in_page_faults(findings, finding);
 	if (ws_is_start_up(code))
 		ws_mark_start_up(analysis, finding);
 	finding->title =
