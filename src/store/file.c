@@ -118,10 +118,6 @@ int ws_guarded_fallocate(int fd, int mode, uint64_t at, uint64_t size)
 /* Where the file system has no locks at all (some network file systems), locking succeeds. */
 int ws_lock_file(int fd)
 {
-	/* A reader that asks whether the file is locked locks it for a moment, and may lose its
-	 * core just then: 0.2 s is longer than that takes on a busy machine. */
-	enum { ATTEMPTS = 100 };
-
 	for (int attempt = 0;; attempt++) {
 		struct timespec pause = {0, 2000000};
 
@@ -131,7 +127,7 @@ int ws_lock_file(int fd)
 			return 1;
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return -1;
-		if (attempt == ATTEMPTS)
+		if (attempt == 10) /* longer than a reader checking the lock takes */
 			return 0;
 		nanosleep(&pause, NULL);
 	}
