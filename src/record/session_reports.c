@@ -109,9 +109,10 @@ void ws_session_settle_old_report(struct ws_session *session, const char *back_t
 {
 	if (!session->kept_old)
 		return;
-	/* If the old report was not touched, both are names of it and rename does nothing. */
+	/* Not over what has that name now: it is the old report, untouched, or that of another
+	 * recorder which was faster. */
 	if (back_to)
-		(void)!rename(session->kept_old, back_to);
+		(void)!link(session->kept_old, back_to);
 	unlink(session->kept_old);
 	session->starved.kept_old = NULL;
 	free(session->kept_old);
