@@ -323,6 +323,22 @@ static bool is_from_text(const struct ws_model *model, const struct ws_place *pl
 	return !strcmp(ws_report_string(model->report, place->file, NULL), "<string>");
 }
 
+/* Whether the work of a function says what it is called for, rather than what it called: list() is
+ * not what takes time where its items are read from a file. */
+static bool says_more(const struct ws_model *model, const struct frame_choices *choices,
+		      uint8_t kind)
+{
+	const struct ws_work_kind *inner = choices->work ? ws_get_work_kind(choices->work) : NULL;
+
+	if (inner && inner->is_inner)
+		return false;
+	if (!kind || !ws_get_work_kind(kind)->is_driver || choices->work == kind)
+		return kind;
+	if (inner)
+		return inner->is_primitive;
+	return !choices->called || !(get_marks(model, choices->called) & MARK_PYTHON);
+}
+
 static void offer_frame(const struct ws_model *model, const struct ws_place *place,
 			struct frame_choices *choices)
 {
@@ -345,10 +361,11 @@ static void offer_frame(const struct ws_model *model, const struct ws_place *pla
 		return;
 	}
 	work = get_work(model, place->function);
-	if (work.kind && (!choices->work || !ws_get_work_kind(choices->work)->is_inner))
-		choices->work = work.kind;
 	if (choices->inside & work.around)
 		choices->part = ws_find_work_part(choices->inside & work.around);
+	if (says_more(model, choices, work.kind) ||
+	    (choices->inside & work.around && ws_find_whole_work(choices->part) == work.kind))
+		choices->work = work.kind;
 	choices->inside |= work.inside;
 	if (marks & MARK_TELLING)
 		choices->called = place->function;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "analyze/works_private.h"
 
 static const struct ws_work_kind kinds[] = {
 	{.what = "tracing or profiling that the program has set up",
@@ -50,6 +50,7 @@ static const struct ws_work_kind kinds[] = {
 	 .is_aid = true,
 	 .names = {"torch::autograd::PyAnomalyMetadata*", NULL}},
 	{.what = "measuring and joining strings",
+	 .is_primitive = true,
 	 .is_avoidable = true,
 	 .advice = "Joining goes through the whole text each time, which makes loops quadratic: "
 		   "remember the length or the end, or gather the parts in a buffer that grows "
@@ -156,6 +157,7 @@ static const struct ws_work_kind kinds[] = {
 		   "*mersenne_twister_engine<*>::mersenne_twister_engine*", "std::random_device::*",
 		   "getrandom", "getentropy", NULL}},
 	{.what = "clearing memory",
+	 .is_primitive = true,
 	 .advice =
 		 "Clear only what is used, or nothing where all of it is written anyway (no = {0} "
 		 "for large local arrays, malloc instead of calloc, resize once and keep the "
@@ -215,6 +217,13 @@ static const struct ws_work_kind kinds[] = {
 	 .names = {"_ProtocolMeta.__instancecheck__*", "_ProtocolMeta.__subclasscheck__*",
 		   "__instancecheck__", "_get_protocol_attrs", "_abc__abc_instancecheck*",
 		   "_abc__abc_subclasscheck*", "ABCMeta.__instancecheck__", NULL}},
+	{.what = "checking types (isinstance, issubclass)",
+	 .advice = "Do not ask for each item: keep items of one kind together, let a method of the "
+		   "class do what depends on it, or look the type up in a dictionary.",
+	 .is_usual = true,
+	 .is_driver = true,
+	 .names = {"builtin_isinstance", "builtin_issubclass", "object_recursive_isinstance",
+		   "PyObject_IsInstance", "PyObject_IsSubclass", NULL}},
 	{.what = "reading or writing JSON, XML or the like",
 	 .advice = "Read it once and keep the result, write only what changed, or use a faster "
 		   "library (orjson, simdjson) or a binary format.",
@@ -223,7 +232,7 @@ static const struct ws_work_kind kinds[] = {
 		   "encoding/xml.*", "xmlParse*", "_json.*", "_csv.*", NULL},
 	 .origins = {"/json/__init__.py", "/json/decoder.py", "/json/encoder.py", "/yaml/",
 		     "/configparser.py", "/tomllib/", "/xml/", "/csv.py", "/simplejson/", "/_json.",
-		     NULL}},
+		     "/_csv.", "/_csv.", NULL}},
 	{.what = "packing and unpacking objects (pickle)",
 	 .advice = "Pack less: only what is needed, once, or as arrays and plain bytes.",
 	 .is_usual = true,
@@ -321,14 +330,22 @@ static const struct ws_work_kind kinds[] = {
 	 .names = {"_heapq_heapify*", "heapify_internal", "_heapq.heapify", "_heapq.nsmallest",
 		   "_heapq.nlargest", NULL}},
 	{.what = "going through all items (sum, min, max, any, all)",
+	 .is_driver = true,
 	 .advice = "If that is asked again and again: keep a running total, a heap (heapq) for the "
-		   "smallest item, a set or dictionary for what is looked for. A sum of lists "
-		   "copies all that it has at each step: itertools.chain.from_iterable.",
+		   "smallest item, a set or dictionary for what is looked for.",
 	 .is_usual = true,
 	 .calls = WS_CALLS_SMALL,
 	 .names = {"builtin_sum", "builtin_min", "builtin_max", "builtin_any", "builtin_all",
 		   "min_max", "sum", "min", "max", "any", "all", NULL}},
+	{.what = "adding lists by sum, which copies all that it has for each list",
+	 .advice = "Put them together in one pass: itertools.chain.from_iterable, extend, or a "
+		   "comprehension with two loops.",
+	 .is_avoidable = true,
+	 .least = 0.4,
+	 .names = {"builtin_sum", "sum", NULL},
+	 .inside = {"list_concat", "list_dealloc", "tupleconcat", "PySequence_Concat", NULL}},
 	{.what = "copying lists, sets or dictionaries",
+	 .is_driver = true,
 	 .usual_below = 0.5,
 	 .advice = "Each copy goes through all items, in a loop again and again: append in place "
 		   "(not a = a + [x]), keep an index instead of cutting off the front (a = a[1:]), "
@@ -398,29 +415,12 @@ static const struct ws_work_kind kinds[] = {
 	 .advice = "Looking for an item in a list compares it with all of them: use a set or a "
 		   "dictionary.",
 	 .calls = WS_CALLS_COMPARING,
-	 .names = {"list.__contains__",
-		   "list.index",
-		   "list.count",
-		   "list.remove",
-		   "tuple.__contains__",
-		   "tuple.index",
-		   "tuple.count",
-		   "list_contains",
-		   "list_index*",
-		   "list_count*",
-		   "list_remove*",
-		   "PySequence_Contains",
-		   "*std::find<*",
-		   "*std::__find_if<*",
-		   "*java.util.ArrayList.indexOf*",
-		   "*java.util.ArrayList.contains*",
-		   "*java.util.LinkedList.indexOf*",
-		   "*java.util.LinkedList.contains*",
-		   "*java.util.ImmutableCollections$List*",
-		   "core::slice::*::contains*",
-
-		   NULL}},
+	 .names = {"*std::find<*", "*std::__find_if<*", "*java.util.ArrayList.indexOf*",
+		   "*java.util.ArrayList.contains*", "*java.util.LinkedList.indexOf*",
+		   "*java.util.LinkedList.contains*", "*java.util.ImmutableCollections$List*",
+		   "core::slice::*::contains*", NULL}},
 	{.what = "comparing values",
+	 .is_primitive = true,
 	 .advice = "Compare less: look items up in a dictionary or set, sort once; numbers are "
 		   "compared faster than texts, and both faster than objects with __eq__.",
 	 .is_usual = true,
@@ -443,11 +443,13 @@ static const struct ws_work_kind kinds[] = {
 		   "array_item", "gentype_*", "PyArray_Scalar*", "double_add", "double_subtract",
 		   "double_multiply", "float_add", "float_multiply", "fetestexcept", NULL}},
 	{.what = "comparing keys of sets and dictionaries that have the same hash value",
+	 .is_primitive = true,
 	 .advice = "If __hash__ gives many keys one value, each look-up compares them one by one: "
 		   "mix all parts of the key (return hash((x, y))), or use tuples as keys.",
 	 .is_usual = true,
 	 .calls = WS_CALLS_COMPARING,
 	 .is_avoidable = true,
+	 .is_collision = true,
 	 .names = {"dictkeys_generic_lookup", "set_lookkey", "set_add_entry", NULL}},
 	{.what = "looking up items in hash tables",
 	 .advice =
@@ -501,6 +503,7 @@ static const struct ws_work_kind kinds[] = {
 	 .names = {"gc.collect", "PyGC_Collect", "runtime.GC", "System.gc*", "JVM_GC",
 		   "*java.lang.System.gc*", NULL}},
 	{.what = "collecting garbage",
+	 .is_primitive = true,
 	 .usual_below = 0.5,
 	 .advice = "Make fewer objects that live long (arrays instead of lists of objects), freeze "
 		   "what stays (gc.freeze), collect less often (gc.set_threshold, GOGC, a larger "
@@ -582,6 +585,7 @@ static const struct ws_work_kind kinds[] = {
 	 .is_avoidable = true,
 	 .names = {"__dynamic_cast", "__cxxabiv1::*", NULL}},
 	{.what = "taking and giving back locks",
+	 .is_primitive = true,
 	 .advice = "Take the lock less often or hold it for less: gather work outside, give each "
 		   "thread a part of its own and combine at the end, or use several locks or "
 		   "atomics.",
@@ -596,6 +600,7 @@ static const struct ws_work_kind kinds[] = {
 		   "runtime.park_m", "runtime.goready*", "runtime.gopark*", "runtime.mcall",
 		   "runtime.findRunnable*", "runtime.goschedImpl", NULL}},
 	{.what = "allocating and freeing memory",
+	 .is_primitive = true,
 	 .is_allocating = true,
 	 .advice =
 		 "Allocate less often: keep objects and use them again (a pool, an arena, a free "
@@ -644,8 +649,8 @@ static const struct ws_work_kind kinds[] = {
 		   "replace all words at once (re.sub with a function and a dictionary, "
 		   "str.translate for single characters), or while the text is made.",
 	 .is_usual = true,
-	 .names = {"unicode_replace*", "bytes_replace*", "stringlib_replace*", "strings.Replace*",
-		   "alloc::str::*::replace*", "java.lang.String.replace*", NULL}},
+	 .names = {"strings.Replace*", "alloc::str::*::replace*", "java.lang.String.replace*",
+		   NULL}},
 	{.what = "converting numbers and texts",
 	 .advice = "Convert less: keep numbers as numbers, write binary data, or use faster "
 		   "functions (std::to_chars, std::from_chars, fmt).",
@@ -709,16 +714,8 @@ static const struct ws_work_kind kinds[] = {
 	 .names = {"*std::basic_istream<*", "std::istream*", "std::num_get*", "*std::getline<*",
 		   NULL},
 	 .inside = {"*stdio_sync_filebuf*", "getc", "_IO_getc", "ungetc", "_IO_ungetc", NULL}},
-	{.what = "searching, cutting and replacing in texts",
-	 .advice = "Each call goes through the whole text: do several replacements in one pass "
-		   "(str.translate, one regular expression), cut a text once and keep the parts.",
-	 .is_usual = true,
-	 .names = {"unicode_replace*", "unicode_split*", "unicode_rsplit*", "unicode_find*",
-		   "unicode_count*", "unicode_index*", "unicode_translate*", "PyUnicode_Contains",
-		   "str.replace", "str.split", "str.find", "str.count", "str.translate",
-		   "bytes_replace", "bytes_split", "bytes_find*", "bytes.find", "bytes.split",
-		   NULL}},
 	{.what = "comparing texts",
+	 .is_primitive = true,
 	 .advice = "If they are those of items of a list, a dictionary (a hash table) finds an "
 		   "item without looking at the others; numbers are compared faster than names.",
 	 .is_usual = true,
@@ -803,12 +800,26 @@ static const struct ws_work_kind kinds[] = {
 	 .is_start_up = true,
 	 .origins = {"<frozen importlib", "/importlib/", NULL}},
 	{.what = "copying memory",
+	 .is_primitive = true,
 	 .advice = "Copy less: pass references, views or slices (memoryview, std::span, "
 		   "std::string_view), move instead of copying, and do not remove or insert at the "
 		   "front.",
 	 .is_usual = true,
 	 .names = {"memmove", "__memmove*", "memcpy", "__memcpy*", "__mempcpy*", NULL}},
 };
+
+/* By its number from 0: those of Python come first. */
+static const struct ws_work_kind *get_kind(uint8_t number)
+{
+	if (number < ws_python_work_kind_count)
+		return &ws_python_work_kinds[number];
+	return &kinds[number - ws_python_work_kind_count];
+}
+
+static uint8_t count_kinds(void)
+{
+	return (uint8_t)(ws_python_work_kind_count + WS_COUNT(kinds));
+}
 
 static bool is_part(const struct ws_work_kind *kind)
 {
@@ -881,13 +892,26 @@ bool ws_is_copy_constructor(const char *name)
 	       !strcmp(bracket + 1 + class, " const&)");
 }
 
+/* The interpreter, its library and the modules that come with it. */
+static bool is_pythons_own(const char *origin)
+{
+	static const char *const parts[] = {"/libpython3", "/bin/python3", "/lib/python3",
+					    "<frozen", NULL},
+				 *const others[] = {"/site-packages/", "/dist-packages/", NULL};
+
+	return is_from(origin, parts) && !is_from(origin, others);
+}
+
 static bool is_kind_of(const struct ws_work_kind *kind, const struct ws_function *function,
 		       const char *origin)
 {
+	bool by_name =
+		!function->unresolved && !(kind->is_native && function->kind == WS_FRAME_PYTHON);
+
 	if (is_part(kind))
 		return false;
-	if (!function->unresolved && (is_named(function->name, kind->names) ||
-				      (kind->is_copying && ws_is_copy_constructor(function->name))))
+	if (by_name && (is_named(function->name, kind->names) ||
+			(kind->is_copying && ws_is_copy_constructor(function->name))))
 		return true;
 	return is_from(origin, kind->origins);
 }
@@ -898,12 +922,12 @@ static struct ws_work_marks find_parts(const char *name)
 	struct ws_work_marks marks = {0};
 	unsigned part = 0;
 
-	for (uint8_t i = 0; i < WS_COUNT(kinds); i++) {
-		if (!is_part(&kinds[i]))
+	for (uint8_t i = 0; i < count_kinds(); i++) {
+		if (!is_part(get_kind(i)))
 			continue;
-		if (is_named(name, kinds[i].inside))
+		if (is_named(name, get_kind(i)->inside))
 			marks.inside |= (uint16_t)(1u << part);
-		if (is_named(name, kinds[i].names))
+		if (is_named(name, get_kind(i)->names))
 			marks.around |= (uint16_t)(1u << part);
 		part++;
 	}
@@ -920,16 +944,17 @@ struct ws_work_marks ws_classify_work(const struct ws_stacks *stacks,
 		return marks;
 	if (!function->unresolved)
 		marks = find_parts(function->name);
-	for (uint8_t i = 0; i < WS_COUNT(kinds) && !marks.kind; i++)
-		if (is_kind_of(&kinds[i], function, origin))
+	for (uint8_t i = is_pythons_own(origin) ? 0 : ws_python_work_kind_count;
+	     i < count_kinds() && !marks.kind; i++)
+		if (is_kind_of(get_kind(i), function, origin))
 			marks.kind = (uint8_t)(i + 1);
 	return marks;
 }
 
 uint8_t ws_find_work_part(uint16_t parts)
 {
-	for (uint8_t i = 0; i < WS_COUNT(kinds); i++) {
-		if (!is_part(&kinds[i]))
+	for (uint8_t i = 0; i < count_kinds(); i++) {
+		if (!is_part(get_kind(i)))
 			continue;
 		if (parts & 1)
 			return (uint8_t)(i + 1);
@@ -940,17 +965,17 @@ uint8_t ws_find_work_part(uint16_t parts)
 
 uint8_t ws_find_whole_work(uint8_t kind)
 {
-	while (kind > 1 && is_part(&kinds[kind - 1]))
+	while (kind > 1 && is_part(get_kind((uint8_t)(kind - 1))))
 		kind--;
 	return kind;
 }
 
 const struct ws_work_kind *ws_get_work_kind(uint8_t kind)
 {
-	return &kinds[kind - 1];
+	return get_kind((uint8_t)(kind - 1));
 }
 
 uint8_t ws_count_work_kinds(void)
 {
-	return WS_COUNT(kinds) + 1;
+	return (uint8_t)(count_kinds() + 1);
 }

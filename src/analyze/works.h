@@ -30,6 +30,10 @@ struct ws_work_kind {
 	bool is_locked;	    /* by a lock that all threads share: a fault of several threads only */
 	bool is_avoidable;  /* nearly all of it goes where the advice is followed, not half */
 	bool is_copying;    /* copy constructors do it, too */
+	bool is_native;	    /* `names` are of functions in C, not of Python's modules */
+	bool is_driver;	    /* takes its items from others: other work within it says more, */
+	bool is_primitive;  /* unless that goes with any work */
+	bool is_collision;  /* keys with the same hash value, where other evidence shows them */
 	bool has_hash;	    /* the function that the user's called has a hash function's name */
 	/* A part of the work of the last kind before it that is none: functions of `inside`, called
 	 * by one of `names`, take `least` of that work or more. */

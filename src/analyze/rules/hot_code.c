@@ -483,6 +483,16 @@ static void say_what_to_do(const struct ws_analysis *analysis, const struct ws_c
 	finding->assumption = ws_strdup("they write to the same cache lines");
 }
 
+/* Whether a function of Python has one of a library do the work: not only the interpreter. */
+static bool is_library_call(const struct ws_analysis *analysis, const struct ws_code_place *code)
+{
+	const struct ws_function *called =
+		ws_stacks_get_function(analysis->model->stacks, code->called);
+
+	return code->python && code->called && code->leaf == code->called &&
+	       called->kind == WS_FRAME_PYTHON && !ws_is_loops_own(analysis, code);
+}
+
 static void check_code(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	uint64_t most;
@@ -505,8 +515,10 @@ static void check_code(const struct ws_analysis *analysis, struct ws_findings *f
 	finding->file = code.file;
 	finding->line = code.line;
 	finding->title =
-		ws_format("%.0f %% of the time the CPU computes%s",
-			  100 * ws_analysis_share(analysis, most), ws_text_or(place.text, ""));
+		ws_format("%.0f %% of the time %s%s", 100 * ws_analysis_share(analysis, most),
+			  is_library_call(analysis, &code) ? "goes into calls of a library"
+							   : "the CPU computes",
+			  ws_text_or(place.text, ""));
 	if (code.python)
 		say_in_python(analysis, row, &code, finding);
 	else

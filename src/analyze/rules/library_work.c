@@ -4,6 +4,7 @@
  *
  * All places that do it count together: the one that does most is named.
  */
+#include "analyze/key_collisions.h"
 #include "analyze/rules/rules.h"
 #include "analyze/works.h"
 
@@ -157,10 +158,27 @@ static void take_in_page_faults(struct ws_findings *findings, struct ws_finding 
 	}
 }
 
+/* Look-ups that find their keys compare them as well: no fault shows. */
+static const struct ws_work_kind look_ups = {
+	.what = "looking up keys in sets and dictionaries",
+	.advice = "Look up each key once and keep what was found; texts and whole numbers are "
+		  "compared faster than tuples, and these faster than objects with __eq__.",
+	.is_usual = true,
+};
+
+static const struct ws_work_kind *choose_kind(const struct ws_analysis *analysis, uint8_t number)
+{
+	const struct ws_work_kind *kind = ws_get_work_kind(number);
+
+	if (kind->is_collision && !ws_do_keys_collide(analysis->model))
+		return &look_ups;
+	return kind;
+}
+
 static void report_work(const struct ws_analysis *analysis, const struct works *works,
 			uint8_t number, const struct work_sum *sum, struct ws_findings *findings)
 {
-	const struct ws_work_kind *kind = ws_get_work_kind(number);
+	const struct ws_work_kind *kind = choose_kind(analysis, number);
 	double avoidable = kind->is_avoidable ? NEARLY_ALL : HALF;
 	struct ws_finding *finding =
 		ws_findings_add_fault(analysis, findings, &ws_rule_library_work, sum->ns,
@@ -269,7 +287,8 @@ const struct ws_rule ws_rule_library_work = {
 		"throwing exceptions, taking locks, looking up hosts, clearing memory, making TLS "
 		"contexts; 5 % for PyTorch's anomaly detection. Where most of a work is one part "
 		"of it that a better call avoids, that part is named: long chains in hash tables, "
-		"sscanf that measures the rest of the text. Never more than a warning: it may be "
+		"sscanf that measures the rest of the text, sums of lists. Never more than a "
+		"warning: it may be "
 		"what the program is for. A note for what many programs are for: JSON, "
 		"compressing, hashing, sorting, databases, texts and dates, copying memory, and "
 		"for "
