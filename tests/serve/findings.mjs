@@ -135,8 +135,9 @@ test("findings: there at first, lead to the place and to SQL, by keyboard, in li
 
   /* A link has which entries are open. */
   const state = JSON.stringify((await entries(t)).map((e) => e.open));
-  await until("an address", async () => t.page.url().includes(`f=`));
-  const other = await open({ url: t.page.url() });
+  const link = await t.link();
+  ok(link.includes("f="), `a link: ${link}`);
+  const other = await open({ url: link });
   await until(
     "the same open",
     async () => JSON.stringify((await entries(other)).map((e) => e.open)) === state,
@@ -289,8 +290,9 @@ withPage("the critical path is drawn, says what bounds it, and adds up", async (
   equal(await pathPixels(t), 0, "not at first");
   await t.page.keyboard.press("c");
   await until("the line", async () => (await pathPixels(t)) > 100);
-  await until("an address", async () => /path=1/.test(t.page.url()));
-  const other = await open({ url: t.page.url() });
+  const link = await t.link();
+  ok(/path=1/.test(link), `a link: ${link}`);
+  const other = await open({ url: link });
   await until("the link has it", async () => (await pathPixels(other)) > 100);
   await other.end();
 

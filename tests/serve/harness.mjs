@@ -158,6 +158,15 @@ export class Page {
     );
     await until("tiles", () => this.eval(() => !window.warpsight.app.cache.busy()));
   }
+  /** What "Copy link" gives, once the address line, which follows a moment later, is the same. */
+  link() {
+    return until("the address of what is shown", () =>
+      this.eval(() => {
+        const link = window.warpsight.app.makeLink();
+        return link === location.href && link;
+      }),
+    );
+  }
   view() {
     return this.eval(() => [window.warpsight.app.view.t0, window.warpsight.app.view.t1]);
   }
