@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "analyze/instructions.h"
+#include "analyze/written.h"
 #include "base/choose.h"
 #include "base/mem.h"
 #include "symbols/module.h"
@@ -262,29 +263,6 @@ static double rate_places(const struct loop_code *loop)
 	return (double)ws_min(sum, loop->all) / (double)loop->all;
 }
 
-/* Whether the loop can only end because someone else writes to the memory that it reads. */
-static bool only_asks(const struct loop_code *loop)
-{
-	bool reads = false;
-
-	for (size_t i = 0; i < loop->count; i++) {
-		const struct ws_instruction *one = &loop->code[i];
-		bool is_read = one->memory && !one->writes;
-
-		if (one->writes || (one->changed != WS_NO_REGISTER && !is_read) ||
-		    one->kind == WS_INSTRUCTION_FLOAT || one->kind == WS_INSTRUCTION_DIVISION ||
-		    one->calls)
-			return false;
-		for (size_t k = 0; is_read && k < loop->count; k++)
-			if (loop->code[k].changed != WS_NO_REGISTER &&
-			    (loop->code[k].changed == one->base ||
-			     loop->code[k].changed == one->index))
-				return false;
-		reads |= is_read;
-	}
-	return reads;
-}
-
 bool ws_judge_loop(const struct ws_sampled_code *code, struct ws_hot_loop *found)
 {
 	static const double least[] = {
@@ -301,7 +279,7 @@ bool ws_judge_loop(const struct ws_sampled_code *code, struct ws_hot_loop *found
 	for (size_t i = 0; i < loop.count; i++)
 		found->writes |= loop.code[i].writes && !loop.code[i].exchanges &&
 				 !is_stack(loop.code[i].base);
-	found->only_asks = only_asks(&loop);
+	ws_find_loop_state(loop.code, loop.count, &found->state);
 	shares[WS_LOOP_ATOMIC] = rate_atomics(&loop);
 	shares[WS_LOOP_CHASE] = rate_chases(&loop);
 	shares[WS_LOOP_STRIDE] = rate_strides(&loop, &found->step);
@@ -374,32 +352,57 @@ static uint64_t find_beginning(const struct ws_elf *elf, uint64_t address)
 	return address;
 }
 
-bool ws_look_at_loop(const struct ws_model *model, const struct ws_usage_row *row,
-		     struct ws_hot_loop *loop)
+/* The file that the row's code is in, to be freed with ws_modules_free; NULL where it is not here,
+ * or for another processor. */
+static struct ws_modules *open_file(const struct ws_model *model, const struct ws_usage_row *row,
+				    const struct ws_elf **elf)
 {
 	const struct ws_module_info *info = ws_stacks_get_module(model->stacks, row->module);
-	uint64_t hottest, ns[2 * REACH] = {0}, left = 0;
-	struct ws_sampled_code code = {.ns = ns, .size = WS_COUNT(ns)};
 	struct ws_modules *modules;
 	const struct ws_module *module;
-	bool found = false;
 
-	*loop = (struct ws_hot_loop){0};
 	if (!row->module || info->kind != WS_MODULE_FILE)
-		return false;
-	hottest = find_hottest(model, row);
-	if (!hottest)
-		return false;
+		return NULL;
 	modules = ws_modules_new();
 	module = ws_modules_add_recorded(modules, WS_MODULE_FILE, info->path, info->build_id,
 					 info->size, false);
-	if (module->opened && module->elf.machine == EM_X86_64 && module->elf.wide) {
-		code.from = find_beginning(&module->elf, hottest);
-		count_samples(model, row, code.from, ns);
-		code.bytes = ws_elf_get_loaded(&module->elf, code.from, &left);
-		code.left = left;
-		found = code.bytes && ws_judge_loop(&code, loop);
-	}
+	*elf = &module->elf;
+	if (module->opened && module->elf.machine == EM_X86_64 && module->elf.wide)
+		return modules;
+	ws_modules_free(modules);
+	return NULL;
+}
+
+bool ws_look_at_loop(const struct ws_model *model, const struct ws_usage_row *row,
+		     struct ws_hot_loop *loop)
+{
+	uint64_t hottest = row->module ? find_hottest(model, row) : 0, ns[2 * REACH] = {0},
+		 left = 0;
+	struct ws_sampled_code code = {.ns = ns, .size = WS_COUNT(ns)};
+	const struct ws_elf *elf;
+	struct ws_modules *modules = hottest ? open_file(model, row, &elf) : NULL;
+	bool found;
+
+	*loop = (struct ws_hot_loop){0};
+	if (!modules)
+		return false;
+	code.from = find_beginning(elf, hottest);
+	count_samples(model, row, code.from, ns);
+	code.bytes = ws_elf_get_loaded(elf, code.from, &left);
+	code.left = left;
+	found = code.bytes && ws_judge_loop(&code, loop);
 	ws_modules_free(modules);
 	return found;
+}
+
+bool ws_put_asked_variable(const struct ws_model *model, const struct ws_usage_row *row,
+			   const struct ws_hot_loop *loop, struct ws_text *text)
+{
+	const struct ws_elf *elf;
+	struct ws_modules *modules = loop->state.asked ? open_file(model, row, &elf) : NULL;
+	bool put = modules && ws_put_variable(elf, loop->state.asked, text);
+
+	if (modules)
+		ws_modules_free(modules);
+	return put;
 }

@@ -6,6 +6,7 @@
 #ifndef WS_ANALYZE_HOT_LOOP_H
 #define WS_ANALYZE_HOT_LOOP_H
 
+#include "analyze/loop_state.h"
 #include "analyze/usage.h"
 #include "symbols/elf.h"
 
@@ -21,9 +22,9 @@ enum ws_loop_kind {
 
 struct ws_hot_loop {
 	enum ws_loop_kind kind;
-	int64_t step;	/* of STRIDE, bytes from round to round; 0: the code has it in a register */
-	bool writes;	/* to memory other than the stack, not as taking a lock does */
-	bool only_asks; /* it reads the same memory in each round, and nothing else changes */
+	int64_t step; /* of STRIDE, bytes from round to round; 0: the code has it in a register */
+	bool writes;  /* to memory other than the stack, not as taking a lock does */
+	struct ws_loop_state state;
 	uint64_t bytes; /* of machine code */
 	double share;	/* of the row's samples, at the instructions that `kind` is about */
 };
@@ -32,6 +33,9 @@ struct ws_hot_loop {
  * its code cannot be read. */
 bool ws_look_at_loop(const struct ws_model *model, const struct ws_usage_row *row,
 		     struct ws_hot_loop *loop);
+/* Append the name of a variable that the loop reads; false where none is known. */
+bool ws_put_asked_variable(const struct ws_model *model, const struct ws_usage_row *row,
+			   const struct ws_hot_loop *loop, struct ws_text *text);
 
 /* A stretch of code with the time of the samples at each of its bytes. */
 struct ws_sampled_code {

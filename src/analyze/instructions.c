@@ -187,6 +187,7 @@ static void read_operand(struct reader *reader, struct ws_instruction *out)
 	}
 	if (!mode && low == 5) { /* an address, alone or relative to the next instruction */
 		out->base = WS_NO_REGISTER;
+		out->relative = (reader->modes & 7) == 5;
 		mode = 2;
 	}
 	if (mode == 1) {
@@ -222,13 +223,22 @@ static void describe_step(const struct reader *reader, const uint8_t *immediate,
 	switch (reader->code) {
 	case 0x81:
 	case 0x83:
-		if (out->memory || ((reg & 7) != 0 && (reg & 7) != 5))
+		if ((reg & 7) != 0 && (reg & 7) != 5)
 			return;
 		out->kind = WS_INSTRUCTION_STEP;
-		out->target = other;
+		if (!out->memory)
+			out->target = other;
 		out->value = read_signed(immediate, size);
 		if ((reg & 7) == 5)
 			out->value = -out->value;
+		return;
+	case 0xff:
+		if ((reg & 7) > 1)
+			return;
+		out->kind = WS_INSTRUCTION_STEP;
+		if (!out->memory)
+			out->target = other;
+		out->value = reg & 7 ? -1 : 1;
 		return;
 	case 0x05:
 		out->kind = WS_INSTRUCTION_STEP;
@@ -277,9 +287,55 @@ static void find_changed(const struct reader *reader, struct ws_instruction *out
 	if ((code < 0x40 && (code & 2)) || code == 0x63 || code == 0x69 || code == 0x6b ||
 	    code == 0x8a || code == 0x8b || code == 0x8d)
 		out->changed = reader->reg;
-	else if (!out->memory &&
+	else if (!out->memory && !((code & 0xfe) == 0xf6 && (reader->reg & 7) < 2) &&
 		 !((code == 0x80 || code == 0x81 || code == 0x83) && (reader->reg & 7) == 7))
 		out->changed = other;
+}
+
+/* Which register it computes with, besides those of an address. */
+static uint8_t find_source(const struct reader *reader, const struct ws_instruction *out)
+{
+	uint8_t code = reader->code,
+		other = out->memory ? WS_NO_REGISTER : (reader->modes & 7) | reader->high_base;
+
+	if (!reader->has_modes || reader->vector)
+		return WS_NO_REGISTER;
+	if (reader->map == MAP_0F)
+		return (code & 0xf0) == 0x40 || code == 0xaf || (code >= 0xb6 && code <= 0xbf)
+			       ? other
+			       : WS_NO_REGISTER;
+	if (reader->map != MAP_ONE)
+		return WS_NO_REGISTER;
+	if (code < 0x40)
+		return code & 2 ? other : reader->reg;
+	if (code == 0x88 || code == 0x89)
+		return reader->reg;
+	if (code == 0x84 || code == 0x85)
+		return reader->reg;
+	return code == 0x63 || code == 0x69 || code == 0x6b || code == 0x8a || code == 0x8b
+		       ? other
+		       : WS_NO_REGISTER;
+}
+
+/* `xor` or `sub` of a register and itself. */
+static bool is_zeroing(const struct reader *reader, const struct ws_instruction *out)
+{
+	return reader->map == MAP_ONE &&
+	       ((reader->code & 0xfc) == 0x28 || (reader->code & 0xfc) == 0x30) && !out->memory &&
+	       out->source == out->changed;
+}
+
+/* Whether the result comes from the operands alone: copies, addresses, widening. */
+static bool is_setting(const struct reader *reader)
+{
+	uint8_t code = reader->code;
+
+	if (reader->map == MAP_0F && !reader->vector)
+		return code == 0xb6 || code == 0xb7 || code == 0xbe || code == 0xbf;
+	if (reader->map != MAP_ONE)
+		return false;
+	return code == 0x63 || code == 0x69 || code == 0x6b || code == 0x89 || code == 0x8b ||
+	       code == 0x8d || code == 0xc7 || (code & 0xf8) == 0xb8;
 }
 
 static bool is_storing(const struct reader *reader)
@@ -324,6 +380,16 @@ static void describe(const struct reader *reader, const uint8_t *immediate, unsi
 	uint8_t code = reader->code;
 
 	find_changed(reader, out);
+	out->source = find_source(reader, out);
+	if (reader->has_modes && reader->map == MAP_ONE && !out->memory)
+		out->other = (reader->modes & 7) | reader->high_base;
+	out->sets = is_setting(reader);
+	out->copies = out->sets &&
+		      (reader->map == MAP_0F || code == 0x63 || code == 0x89 || code == 0x8b);
+	if (is_zeroing(reader, out)) {
+		out->sets = true;
+		out->source = out->other = WS_NO_REGISTER;
+	}
 	out->calls = (reader->map == MAP_ONE &&
 		      (code == 0xe8 || (code == 0xff && (reader->reg & 7) == 2))) ||
 		     (reader->map == MAP_0F && !reader->vector && code == 0x05);
@@ -345,6 +411,7 @@ static void describe(const struct reader *reader, const uint8_t *immediate, unsi
 	if ((reader->map == MAP_ONE && ((code & 0xf0) == 0x70 || code == 0xeb || code == 0xe9)) ||
 	    (reader->map == MAP_0F && !reader->vector && (code & 0xf0) == 0x80)) {
 		out->kind = WS_INSTRUCTION_JUMP;
+		out->conditional = reader->map == MAP_0F || (code & 0xf0) == 0x70;
 		out->value = (int64_t)(out->at + out->length) + read_signed(immediate, size);
 	}
 }
@@ -361,6 +428,7 @@ bool ws_read_instruction(const uint8_t *bytes, size_t left, uint64_t at, struct 
 				       .index = WS_NO_REGISTER,
 				       .source = WS_NO_REGISTER,
 				       .target = WS_NO_REGISTER,
+				       .other = WS_NO_REGISTER,
 				       .changed = WS_NO_REGISTER};
 	if (left < LONGEST + SPARE || !read_code(&reader))
 		return false;

@@ -716,6 +716,7 @@ static const struct ws_work_kind kinds[] = {
 	 .inside = {"*stdio_sync_filebuf*", "getc", "_IO_getc", "ungetc", "_IO_ungetc", NULL}},
 	{.what = "comparing texts",
 	 .is_primitive = true,
+	 .is_comparing = true,
 	 .advice = "If they are those of items of a list, a dictionary (a hash table) finds an "
 		   "item without looking at the others; numbers are compared faster than names.",
 	 .is_usual = true,
@@ -978,4 +979,9 @@ const struct ws_work_kind *ws_get_work_kind(uint8_t kind)
 uint8_t ws_count_work_kinds(void)
 {
 	return (uint8_t)(count_kinds() + 1);
+}
+
+bool ws_is_comparing_work(uint8_t kind)
+{
+	return kind != WS_WORK_NONE && ws_get_work_kind(kind)->is_comparing;
 }

@@ -34,6 +34,7 @@ struct ws_work_kind {
 	bool is_driver;	    /* takes its items from others: other work within it says more, */
 	bool is_primitive;  /* unless that goes with any work */
 	bool is_collision;  /* keys with the same hash value, where other evidence shows them */
+	bool is_comparing;  /* of texts, as loops that look for one do */
 	bool has_hash;	    /* the function that the user's called has a hash function's name */
 	/* A part of the work of the last kind before it that is none: functions of `inside`, called
 	 * by one of `names`, take `least` of that work or more. */
@@ -55,6 +56,8 @@ struct ws_work_marks ws_classify_work(const struct ws_stacks *stacks,
 /* The kind of a number other than WS_WORK_NONE, which is below ws_count_work_kinds(). */
 const struct ws_work_kind *ws_get_work_kind(uint8_t kind);
 uint8_t ws_count_work_kinds(void);
+/* Whether a kind, or WS_WORK_NONE, is that of comparing texts. */
+bool ws_is_comparing_work(uint8_t kind);
 /* Of a class of C++, "Track::Track(Track const&)", or of Rust, "<Track as
  * core::clone::Clone>::clone": the compiler wrote most of them. */
 bool ws_is_copy_constructor(const char *name);

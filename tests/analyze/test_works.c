@@ -719,7 +719,7 @@ static void test_what_loops_are_bound_by(void **state)
 
 		if (!ws_judge_loop(&code, &found) || found.kind != loops[i].kind)
 			fail_msg("%s: kind %d", loops[i].name, (int)found.kind);
-		assert_int_equal(found.only_asks, !strcmp(loops[i].name, "asks"));
+		assert_int_equal(found.state.only_asks, !strcmp(loops[i].name, "asks"));
 		if (found.kind == WS_LOOP_STRIDE)
 			assert_int_equal(found.step, loops[i].step);
 		assert_int_equal(found.writes,

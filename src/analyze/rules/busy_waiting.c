@@ -30,6 +30,7 @@ enum {
 	"let a callback say so (cudaLaunchHostFunc)."
 
 #define PYTHONS_LOOP "a loop that only asks"
+#define ASKING_LOOP "a loop that only reads "
 #define YIELDING_TASK "a task that only lets others go first (sleep(0)), and its event loop"
 
 static const char *choose_advice(const char *call)
@@ -49,6 +50,10 @@ static const char *choose_advice(const char *call)
 		return "Let it sleep until there is something: get() of a queue, wait() of an "
 		       "Event, a Condition or a process, result() of a future, join(). In Python a "
 		       "thread that asks takes the GIL from those that it waits for.";
+	if (strstr(call, ASKING_LOOP))
+		return "Let it sleep until there is something: a condition variable, a semaphore, "
+		       "join, std::atomic::wait (a futex); to show progress or to look now and "
+		       "then, sleep between two looks.";
 	return "Wait for the event itself: a condition variable, a futex, a descriptor, or join.";
 }
 
@@ -218,14 +223,27 @@ static bool is_named_spin(const struct ws_analysis *analysis, const struct ws_us
 }
 
 /* A loop that nothing but another thread can end. */
-static bool is_asking_loop(const struct ws_analysis *analysis, const struct ws_usage_row *row)
+static bool is_asking_loop(const struct ws_analysis *analysis, const struct ws_usage_row *row,
+			   struct ws_hot_loop *loop)
 {
 	enum { ENOUGH_SAMPLES = 20 };
-	struct ws_hot_loop loop;
 
 	return row->kind == WS_USAGE_CODE && !row->place.python && row->place.users &&
 	       row->samples >= ENOUGH_SAMPLES && measure_loop(row) <= ASKING_BYTES &&
-	       ws_look_at_loop(analysis->model, row, &loop) && loop.only_asks;
+	       ws_look_at_loop(analysis->model, row, loop) && loop->state.only_asks;
+}
+
+static void put_spin(const struct ws_analysis *analysis, const struct ws_usage_row *row,
+		     const struct ws_hot_loop *asking, struct ws_text *text)
+{
+	if (!asking->state.only_asks || is_named_spin(analysis, row)) {
+		ws_text_puts(text, "a spin loop");
+		return;
+	}
+	ws_text_puts(text, ASKING_LOOP);
+	if (!ws_put_asked_variable(analysis->model, row, asking, text))
+		ws_text_puts(text, "memory");
+	ws_text_puts(text, " until another thread writes there,");
 }
 
 /* The program's own waiting: tiny loops in functions that say by their names what they are, or
@@ -234,13 +252,17 @@ static void check_named_spins(const struct ws_analysis *analysis, struct ws_find
 {
 	const struct ws_usage *usage = &analysis->usage;
 	struct ws_usage_total total = {0};
+	struct ws_hot_loop loop = {0}, asking = {0};
+	struct ws_text name = {0};
 
 	for (size_t i = 0; i < usage->count; i++) {
 		const struct ws_usage_row *row = &usage->rows[i];
 
 		if (total.threads && row->place.function != total.row.place.function)
 			continue;
-		if (!is_named_spin(analysis, row) && !is_asking_loop(analysis, row))
+		if (is_asking_loop(analysis, row, &loop))
+			asking = loop;
+		else if (!is_named_spin(analysis, row))
 			continue;
 		if (!total.threads)
 			total.row = *row;
@@ -250,9 +272,11 @@ static void check_named_spins(const struct ws_analysis *analysis, struct ws_find
 	}
 	if (!total.threads)
 		return;
-	total.row.name = "a spin loop";
+	put_spin(analysis, &total.row, &asking, &name);
+	total.row.name = name.text;
 	if (is_much(analysis, "", total.row.ns))
 		report_spinning(analysis, &total, findings);
+	ws_text_free(&name);
 }
 
 /* ---- loops of Python ---- */
@@ -450,8 +474,9 @@ const struct ws_rule ws_rule_busy_waiting = {
 		"sched_yield, spin locks and trylock). The price "
 		"is the core; time is gained only where threads had to wait for cores. A tiny loop "
 		"in a function of the program that is named so (spin_lock, busy_wait) counts as "
-		"these calls do, and so does a loop whose machine code only reads the same "
-		"memory in each round, and one of Python whose source does nothing but to ask "
+		"these calls do, and so does a loop whose machine code carries nothing from round "
+		"to round and only reads memory that others write to, and one of Python whose "
+		"source does nothing but to ask "
 		"(while not done: pass), or a task of asyncio that asks between calls of "
 		"sleep(0). Another tiny loop is reported as a note: "
 		"nearly all samples of a thread "

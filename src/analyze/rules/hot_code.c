@@ -5,6 +5,7 @@
 #include "analyze/source_line.h"
 #include "analyze/stack_sums.h"
 #include "analyze/tasks.h"
+#include "analyze/works.h"
 #include "lanes/row_tree.h"
 
 static bool is_code(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
@@ -130,6 +131,54 @@ static void put_loop(const struct ws_hot_loop *loop, struct ws_text *text)
 			     "is computed at run time, as down the columns of a matrix");
 }
 
+/* What a function calls in a loop is a comparison: hardly anything, or one of texts. */
+static bool only_compares(const struct ws_analysis *analysis, uint32_t function)
+{
+	const double most = 0.2;
+	uint64_t all = 0, other = 0;
+
+	for (size_t i = 0; i < analysis->breakdown.count; i++) {
+		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
+
+		if (row->cause != WS_CAUSE_CPU || row->place.function != function)
+			continue;
+		all += row->ns;
+		if (row->place.leaf != function && !ws_is_comparing_work(row->place.work))
+			other += row->ns;
+	}
+	return (double)other <= most * (double)all;
+}
+
+static const struct {
+	const char *what, *advice;
+} searches[] = {
+	{"it looks at one item of an array after the other until one fits (a linear search)",
+	 "Where that is asked for often: a hash table or an index finds an item at once, a sorted "
+	 "array (bsearch, std::lower_bound) in a few steps. Or remember where the last one was."},
+	{"it goes from item to item along a linked list, or a long chain of a hash table, until "
+	 "one fits",
+	 "Let a hash table grow with its items (a bucket for each item or two) and its hash "
+	 "function use the whole key, so that chains stay short; instead of a list that is "
+	 "searched, use a hash table or a tree. Each step waits for memory, as the processor "
+	 "cannot read ahead along pointers."},
+};
+
+bool ws_say_search(const struct ws_analysis *analysis, uint32_t function,
+		   struct ws_finding *finding)
+{
+	struct ws_hot_loop loop;
+	char *title = finding->title;
+
+	if (!find_loop(analysis, function, &loop) || !loop.state.searches ||
+	    (loop.state.calls && !only_compares(analysis, function)))
+		return false;
+	finding->title = ws_format("%s: %s", title, searches[loop.state.follows].what);
+	free(title);
+	free(finding->advice);
+	finding->advice = ws_strdup(searches[loop.state.follows].advice);
+	return true;
+}
+
 static bool say_loop(const struct ws_analysis *analysis, uint32_t function,
 		     struct ws_finding *finding)
 {
@@ -137,6 +186,8 @@ static bool say_loop(const struct ws_analysis *analysis, uint32_t function,
 	struct ws_text what = {0};
 	char *title = finding->title;
 
+	if (ws_say_search(analysis, function, finding))
+		return true;
 	if (!find_loop(analysis, function, &loop) || !loop.kind)
 		return false;
 	put_loop(&loop, &what);
@@ -541,7 +592,9 @@ const struct ws_rule ws_rule_hot_code = {
 		 "of the loop says, on x86-64 and where the program's file is unchanged, whether "
 		 "a quarter of its samples or more wait for atomic instructions or for memory "
 		 "that each round reads 128 bytes or more further on, or 40 % for addresses that "
-		 "are read one from the other, divisions or floating-point arithmetic. Never "
+		 "are read one from the other, divisions or floating-point arithmetic; and whether "
+		 "it only goes from item to item, along an array or a linked list, until one "
+		 "fits. Never "
 		 "more than a note.",
 	.query = ws_proof_code,
 	.check = check_code,

@@ -202,6 +202,8 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 			  100 * ws_analysis_share(analysis, sum->ns), kind->what,
 			  spread && place.text ? ", most of it" : "", ws_text_or(place.text, ""));
 	finding->advice = ws_strdup(kind->advice);
+	if (kind->is_comparing)
+		ws_say_search(analysis, code->function, finding);
 	finding->assumption = ws_strdup(kind->is_avoidable ? "nearly all of it can be avoided"
 							   : "half of it can be avoided");
 	ws_say_blocked_loop(analysis, code, finding);

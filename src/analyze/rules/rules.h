@@ -107,6 +107,10 @@ struct ws_code_place ws_find_wait_place(const struct ws_analysis *analysis);
 /* Where a task of an event loop computes, the finding says that all others wait meanwhile. */
 void ws_say_blocked_loop(const struct ws_analysis *analysis, const struct ws_code_place *place,
 			 struct ws_finding *finding);
+/* Where the loop of a function looks for an item, one after the other, the finding says so; false
+ * where it does not, or cannot be looked at. */
+bool ws_say_search(const struct ws_analysis *analysis, uint32_t function,
+		   struct ws_finding *finding);
 /*
  * Rows of usage of some kinds (bits by enum ws_usage_kind) with the same call and function, summed
  * up over threads; `thread` is the one with the most time. They are sorted by time, or by time on

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Whole-command tests of analyze on small programs of C and C++: test_native.py WARPSIGHT. Prints
+TAP."""
+import os
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+sys.path.insert(0, HERE)
+from findings import analyze, check_absent, check_first
+from tap import Skip, live, main
+
+PROGRESS = """
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+enum { ROWS = 600 };
+static atomic_int rows_done;
+static double image[ROWS];
+static void *render(void *with_rest)
+{
+    for (int row = 0; row < ROWS; row++) {
+        for (int i = 1; i < 300000; i++) image[row] += 1.0 / ((double)i * i + row);
+        rows_done++;
+    }
+    return with_rest;
+}
+__attribute__((noinline)) static void show_progress(int sleeps)
+{
+    int shown = 0, now;
+    while ((now = rows_done) < ROWS) {
+        if (now - shown >= ROWS / 4) {
+            shown = now;
+            fprintf(stderr, "%d rows\\n", now);
+        }
+        if (sleeps) usleep(10000);
+    }
+}
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+    (void)argv;
+    pthread_create(&thread, NULL, render, NULL);
+    if (argc > 1) show_progress(1);
+    else show_progress(0);
+    pthread_join(thread, NULL);
+    printf("%f\\n", image[7]);
+}
+"""
+
+CHAINS = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+enum { BUCKETS = 64, NAMES = 30000 };
+struct symbol { struct symbol *next; unsigned hash; int uses; char name[40]; };
+static struct symbol *buckets[BUCKETS];
+static unsigned hash_name(const char *s)
+{
+    unsigned h = 2166136261u;
+    while (*s) h = (h ^ (unsigned char)*s++) * 16777619u;
+    return h;
+}
+__attribute__((noinline)) static struct symbol *intern(const char *name)
+{
+    unsigned h = hash_name(name);
+    struct symbol *s;
+    for (s = buckets[h % BUCKETS]; s; s = s->next)
+        if (s->hash == h && strcmp(s->name, name) == 0) return s;
+    s = calloc(1, sizeof *s);
+    s->hash = h;
+    strcpy(s->name, name);
+    s->next = buckets[h % BUCKETS];
+    return buckets[h % BUCKETS] = s;
+}
+int main(void)
+{
+    char name[40];
+    unsigned long r = 1;
+    for (int i = 0; i < 120000; i++) {
+        r = r * 6364136223846793005ul + 1442695040888963407ul;
+        snprintf(name, sizeof name, "entry_%lu", (r >> 33) % NAMES);
+        intern(name)->uses++;
+    }
+    printf("%d\\n", intern("entry_7")->uses);
+}
+"""
+
+WORDS = """
+#include <stdio.h>
+#include <string.h>
+static char words[8000][32];
+static int counts[8000], known;
+__attribute__((noinline)) static int find_word(const char *word)
+{
+    for (int i = 0; i < known; i++)
+        if (strcmp(words[i], word) == 0) return i;
+    strcpy(words[known], word);
+    return known++;
+}
+int main(void)
+{
+    unsigned long r = 1;
+    for (int i = 0; i < 60000; i++) {
+        char word[32];
+        r = r * 6364136223846793005ul + 1442695040888963407ul;
+        snprintf(word, sizeof word, "word%lu", (r >> 33) % 8000);
+        counts[find_word(word)]++;
+    }
+    printf("%d\\n", counts[0]);
+}
+"""
+
+
+def build(name, source, compiler="gcc", ending=".c"):
+    if not shutil.which(compiler):
+        raise Skip("%s is not installed" % compiler)
+    with open(name + ending, "w") as f:
+        f.write(source)
+    subprocess.run([compiler, "-O2", "-g", "-pthread", name + ending, "-o", name], check=True)
+    return "./" + name
+
+
+@live
+def a_loop_that_only_looks_at_a_variable_waits_busily():
+    report = analyze("progress", build("progress", PROGRESS))
+    check_first(report, "busy-waiting", "show_progress", "only reads rows_done")
+
+
+@live
+def a_loop_that_sleeps_between_two_looks_does_not():
+    check_absent(analyze("sleeps", build("progress", PROGRESS), "sleeps"), "busy-waiting")
+
+
+@live
+def the_loop_along_a_chain_is_told_as_such():
+    report = analyze("chains", build("chains", CHAINS))
+    check_first(report, "hot-code", "intern", "chain of a hash table")
+
+
+@live
+def a_list_of_texts_that_is_searched_is_told_as_such():
+    report = analyze("words", build("words", WORDS))
+    check_first(report, "library-work", "find_word", "linear search")
+
+
+if __name__ == "__main__":
+    main()
