@@ -20,6 +20,8 @@ struct ws_script_work {
 	/* A loop of the language, whose body's operations run beside it: they are its cost, too. */
 	bool is_loop;
 	const char *names[24];
+	const char *words[8]; /* of the statements that ask for it; the first NULL ends them */
+	double gain;	      /* the part of it that the advice saves; 0: half */
 };
 
 struct ws_interpreter {
@@ -38,5 +40,12 @@ uint32_t ws_classify_script_work(uint32_t interpreter, const char *function);
 const struct ws_script_work *ws_get_script_work(uint32_t interpreter, uint32_t work);
 /* Append the script's name from a command line: "./count.pl". */
 void ws_put_script(const char *command, struct ws_text *text);
+
+/* The path of the script that a process runs, as the program was started in its folder. */
+void ws_put_script_path(const struct ws_model *model, const char *command, struct ws_text *text);
+/* Append the lines of the script whose statements ask for the work, where they are few: ", at line
+ * 6: while read -r name; do". */
+void ws_put_script_statements(const struct ws_model *model, const char *command,
+			      const struct ws_script_work *work, struct ws_text *text);
 
 #endif

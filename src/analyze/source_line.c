@@ -134,6 +134,45 @@ uint32_t ws_find_command_line(const char *path, const char *command, uint64_t un
 	return found;
 }
 
+static bool is_name_part(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
+static bool has_statement(const char *line, const char *word)
+{
+	size_t length = strlen(word);
+	bool name = is_name_part(*word);
+
+	for (const char *at = strstr(line, word); at; at = strstr(at + length, word))
+		if (!name || ((at == line || !is_name_part(at[-1])) && !is_name_part(at[length])))
+			return true;
+	return false;
+}
+
+size_t ws_find_statements(const char *path, uint64_t until, const char *const *words,
+			  uint32_t *lines, size_t most)
+{
+	FILE *file = *words ? open_source(path, until) : NULL;
+	char *buffer = NULL;
+	size_t capacity = 0, count = 0;
+
+	if (!file)
+		return 0;
+	for (uint32_t i = 1; count < most && getline(&buffer, &capacity, file) >= 0; i++) {
+		const char *line = buffer + strspn(buffer, " \t");
+		bool found = false;
+
+		for (size_t k = 0; words[k] && *line != '#' && !found; k++)
+			found = has_statement(line, words[k]);
+		if (found)
+			lines[count++] = i;
+	}
+	free(buffer);
+	fclose(file);
+	return count;
+}
+
 /* ---- what a line of Python stands in ---- */
 
 enum block_kind { BLOCK_OTHER, BLOCK_FUNCTION, BLOCK_COROUTINE, BLOCK_LOOP, BLOCK_LOCK };

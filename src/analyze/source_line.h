@@ -18,6 +18,12 @@ bool ws_put_source_line(const char *path, uint32_t line, uint64_t until, struct 
  * of its arguments, under the same conditions; 0 for none. */
 uint32_t ws_find_command_line(const char *path, const char *command, uint64_t until);
 
+/* The lines of a script, at most `most`, that have one of `words` (NULL-terminated) outside of
+ * other words and of comments that take whole lines, under the same conditions; returns how many.
+ */
+size_t ws_find_statements(const char *path, uint64_t until, const char *const *words,
+			  uint32_t *lines, size_t most);
+
 /* What a line of Python stands in, within its function. */
 struct ws_line_around {
 	bool loop;

@@ -51,13 +51,36 @@ def searching_an_array_for_each_item_is_named():
 
 @live
 def sorting_again_and_again_is_named():
-    check_first(run_script("perl", "sort.pl", SORT), "script-work", "sort.pl", "for sorting")
+    check_first(
+        run_script("perl", "sort.pl", SORT),
+        "script-work",
+        "sort.pl",
+        "for sorting, at line 3: for my $i",
+    )
 
 
 @live
 def compiling_expressions_again_and_again_is_named():
     report = run_script("perl", "compile.pl", COMPILE)
     check_first(report, "script-work", "compiling regular expressions", "qr//")
+
+
+READ = """listing() { awk 'BEGIN { for (i = 0; i < 30000; i++) print i, "/srv/file" i }'; }
+# read a line, and
+total=0
+while read -r size name; do
+  total=$((total + size))
+done < <(listing | tr -d Q)
+echo $total
+"""
+
+
+@live
+def a_shell_that_reads_slowly_comes_before_those_who_wait_for_it():
+    report = run_script("bash", "sizes.sh", READ)
+    check_first(report, "script-work", "sizes.sh", "one byte at a time), at line 4: while read")
+    check_absent(report, "slow-reader")
+    check_absent(report, "serial-section")
 
 
 @live

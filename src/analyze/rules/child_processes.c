@@ -355,19 +355,14 @@ static void put_script_lines(const struct ws_analysis *analysis,
 {
 	enum { SHOWN = 2 };
 	const struct ws_model *model = analysis->model;
-	const char *folder = ws_find_meta(model->report, "session.directory");
-	struct ws_text script = {0}, path = {0};
+	struct ws_text path = {0};
 
 	if (!ws_runs_users_script(model, children->parent))
 		return;
-	ws_put_script(ws_find_process(model->who, children->parent)->cmdline, &script);
-	if (*script.text != '/')
-		ws_text_printf(&path, "%s/", folder ? folder : "");
-	ws_text_puts(&path, script.text);
+	ws_put_script_path(model, ws_find_process(model->who, children->parent)->cmdline, &path);
 	for (size_t i = 0; i < children->program_count && i < SHOWN; i++)
 		if (children->programs[i].count >= children->programs[0].count / 4)
 			put_script_line(model, path.text, &children->programs[i], text);
-	ws_text_free(&script);
 	ws_text_free(&path);
 }
 

@@ -2,6 +2,7 @@
 #include "analyze/rules/rules.h"
 
 #include "analyze/launch_places.h"
+#include "analyze/scripts.h"
 #include "analyze/works.h"
 #include "query/command_line.h"
 #include "query/gpu.h"
@@ -282,6 +283,17 @@ void ws_point_at(struct ws_finding *finding, const struct ws_code_place *place)
 {
 	finding->file = place->file;
 	finding->line = place->line;
+}
+
+bool ws_does_script_work(const struct ws_analysis *analysis, uint32_t thread,
+			 const struct ws_findings *findings)
+{
+	const struct ws_names_by_id *who = analysis->model->who;
+	const struct ws_process_info *process =
+		ws_find_process(who, ws_find_thread(who, thread)->process);
+
+	return ws_findings_mention(findings, &ws_rule_script_work) &&
+	       ws_find_interpreter(process->exe);
 }
 
 void ws_put_thread(const struct ws_analysis *analysis, uint32_t thread, struct ws_text *text)

@@ -89,6 +89,13 @@ static uint32_t choose_work(const struct script_time *time, uint64_t *ns)
 	return 0;
 }
 
+static double find_gain(const struct ws_script_work *work)
+{
+	const double half = 0.5;
+
+	return work->gain > 0 ? work->gain : half;
+}
+
 static void report_script(const struct ws_analysis *analysis, const struct script_time *time,
 			  uint64_t on_path, struct ws_findings *findings)
 {
@@ -104,19 +111,22 @@ static void report_script(const struct ws_analysis *analysis, const struct scrip
 	/* Samples of several processes at once are not all on the path. */
 	ns = ws_min(ns, on_path);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_script_work, ns,
-					kind ? ns / 2 : 0);
+					kind ? (uint64_t)((double)ns * find_gain(kind)) : 0);
 	finding->level = WS_LEVEL_NOTE;
 	if (process)
 		ws_put_script(process->cmdline, &script);
 	if (kind)
 		ws_text_printf(&what, ", mostly for %s", kind->what);
+	if (kind && process)
+		ws_put_script_statements(analysis->model, process->cmdline, kind, &what);
 	finding->title = ws_format("%.0f %% of the time %s computes in %s%s",
 				   100 * ws_analysis_share(analysis, ws_min(time->ns, on_path)),
 				   interpreter->name, ws_text_or(script.text, "a script"),
 				   ws_text_or(what.text, ""));
 	if (kind) {
 		finding->advice = ws_format("%s %s", kind->advice, interpreter->advice);
-		finding->assumption = ws_strdup("half of it can be avoided");
+		finding->assumption = ws_strdup(kind->gain > 0 ? "nearly all of it can be avoided"
+							       : "half of it can be avoided");
 	} else {
 		finding->advice =
 			ws_format("Do less in the innermost loops: look items up in hash tables, "
@@ -160,7 +170,8 @@ const struct ws_rule ws_rule_script_work = {
 	.about = "An interpreter of Perl, Ruby, PHP, Lua, Tcl, awk or a shell computes for 30 % of "
 		 "the time or more. Which operation of the language it does most follows from its "
 		 "functions: searching an array, sorting, compiling regular expressions, joining "
-		 "texts; a loop's body counts with it. The script's lines are not known. A note, "
+		 "texts; a loop's body counts with it. Which line runs is not recorded: those are "
+		 "named that have a statement which asks for it, where they are few. A note, "
 		 "since it may be just what the script is for.",
 	.find_obstacle = ws_need_samples,
 	.by_samples = true,

@@ -133,7 +133,8 @@ static void check_section(const struct ws_analysis *analysis, struct ws_findings
 	    ws_findings_have(findings, &ws_rule_lock_contention) ||
 	    ws_findings_have(findings, &ws_rule_handovers) ||
 	    ws_findings_have(findings, &ws_rule_round_trips) ||
-	    ws_findings_have(findings, &ws_rule_child_processes))
+	    ws_findings_have(findings, &ws_rule_child_processes) ||
+	    ws_does_script_work(analysis, parallel->lone, findings))
 		return;
 	ws_put_at_place(analysis, &parallel->place, &place);
 	ws_put_thread(analysis, parallel->lone, &thread);

@@ -99,6 +99,25 @@ static struct full_pipe find_full_pipe(const struct ws_model *model)
 	return most;
 }
 
+/* A reader that itself waits for another one most of the time is not who is slow. */
+static uint32_t find_last_reader(const struct ws_model *model, uint32_t reader)
+{
+	enum { LONGEST = 16 };
+	uint64_t *sums = ws_calloc(model->thread_count, sizeof(*sums));
+
+	for (unsigned i = 0; i < LONGEST; i++) {
+		const struct ws_model_thread *thread = &model->threads[reader];
+		struct full_pipe next = measure_writer(model, reader, sums);
+
+		if (!next.reader || next.ns < thread->running + thread->runnable ||
+		    !ws_is_explained(model, ws_find_thread(model->who, next.reader)->process))
+			break;
+		reader = next.reader;
+	}
+	free(sums);
+	return reader;
+}
+
 /* What the reader does instead of reading. */
 struct reader_work {
 	uint64_t busy, waiting; /* ns; in the kind of wait that takes most */
@@ -221,7 +240,12 @@ static void check_pipes(const struct ws_analysis *analysis, struct ws_findings *
 	    ws_findings_have(findings, &ws_rule_handovers))
 		return;
 	found = find_full_pipe(analysis->model);
-	if (found.reader && ws_analysis_part(analysis, found.ns) >= LEAST_SHARE)
+	if (!found.reader)
+		return;
+	found.reader = find_last_reader(analysis->model, found.reader);
+	if (ws_does_script_work(analysis, found.reader, findings))
+		return;
+	if (ws_analysis_part(analysis, found.ns) >= LEAST_SHARE)
 		report_reader(analysis, &found, findings);
 }
 
@@ -231,7 +255,9 @@ const struct ws_rule ws_rule_slow_reader = {
 	.about = "The main thread of a process waits for 30 % of the time or more in calls that "
 		 "write to a pipe or socket which is full, and one thread of another process, "
 		 "which reads it, ends 80 % of these waits or more: that is the slowest stage of a "
-		 "pipeline. Not meant are processes that the reader started and that are ahead of "
+		 "pipeline, or the one that it waits for in turn. Where that is a script, "
+		 "script-work says what it does. Not meant are processes that the reader started "
+		 "and that are ahead of "
 		 "it while it computes, such as data loaders. A note where neither code nor a "
 		 "program of the user's writes.",
 	.find_obstacle = ws_need_scheduling,
