@@ -379,6 +379,14 @@ bool ws_kernel_empties_caches(const struct ws_kernel_saved *saved, uint64_t dura
 /* Have the driver empty the caches: a launch less than ws_kernel_flush_caches. */
 void ws_kernel_empty_caches(const struct ws_kernel_saved *saved);
 bool ws_kernel_can_flush(const struct ws_kernel_saved *saved);
+/* Whether so much memory and a copy of it stay in the level-2 cache; all that is saved. */
+bool ws_kernel_stay_in_cache(const struct ws_kernel_saved *saved, uint64_t bytes);
+bool ws_kernel_fits_cache(const struct ws_kernel_saved *saved);
+/* Copy memory that fits to where nobody needs it: what is in the cache then is what saving leaves
+ * there. `at`: where the copy begins, and the next one. All that is saved. */
+void ws_kernel_copy_in_vain(const struct ws_kernel_saved *saved,
+			    const struct ws_kernel_memory *memory, uint64_t *at);
+void ws_kernel_save_in_vain(const struct ws_kernel_saved *saved);
 void ws_kernel_set_flush_stream(struct ws_kernel_saved *saved, void *stream);
 /* Launch the comparison of pieces with their copies; the driver's result. */
 int ws_kernel_compare_pieces(void **arguments, unsigned pieces, void *stream);
@@ -420,6 +428,9 @@ bool ws_kernel_flush_versions(struct ws_kernel_versions *versions,
 bool ws_kernel_can_flush_versions(const struct ws_kernel_versions *versions);
 bool ws_kernel_empties_versions(const struct ws_kernel_versions *versions, uint64_t duration);
 void ws_kernel_empty_versions(const struct ws_kernel_versions *versions);
+/* As ws_kernel_fits_cache and ws_kernel_save_in_vain. */
+bool ws_kernel_versions_fit_cache(const struct ws_kernel_versions *versions);
+void ws_kernel_save_versions_in_vain(const struct ws_kernel_versions *versions);
 void ws_kernel_free_versions(struct ws_kernel_versions *versions);
 
 /* ---- kernel_batch.c ---- */
@@ -512,6 +523,10 @@ bool ws_kernel_looks_into(const struct ws_kernel_launch *launch);
 enum { WS_KERNEL_LOOKS = 3 };
 /* Whether a pass was asked for and has not failed before. */
 bool ws_kernel_wants_look(size_t pass);
+/* Nsight Compute samples units before it counts anything, and looks at instructions after that:
+ * whether a look is the first of its passes, and whether a pass of counters is. */
+bool ws_kernel_is_first_look(size_t pass);
+bool ws_kernel_counts_first(const struct ws_kernel_launch *launch);
 /* The program goes on, in this context, with functions that may be looked into later; something is
  * to be counted; nothing more will be looked into. */
 void ws_kernel_watch_functions(void *context);

@@ -36,7 +36,7 @@ static struct {
 	void *context;
 	long process;
 	uint64_t since; /* by read_tick_ns() */
-	uint32_t pass;	/* that is made, of those that count */
+	bool first;	/* as prepare_caches in kernel_measure.c has it */
 	bool leaving;	/* the program ends */
 	bool looked;	/* passes that look into the kernels have been made */
 } batch;
@@ -132,8 +132,9 @@ static bool restore_entry(const struct entry *entry, const char **why)
 static bool prepare_caches(const struct entry *entry, const char **why)
 {
 	const struct ws_kernel_launch *launch = &entry->launch;
-	bool first = !batch.pass && !entry->outcome.passes,
-	     cold = ws_kernel_flushes_caches() || first,
+	bool small = batch.first && !ws_kernel_flushes_caches() &&
+		     ws_kernel_versions_fit_cache(batch.versions),
+	     cold = ws_kernel_flushes_caches() || (batch.first && !small),
 	     empties = ws_kernel_empties_versions(batch.versions, entry->outcome.duration);
 
 	if (cold && !empties &&
@@ -147,6 +148,8 @@ static bool prepare_caches(const struct entry *entry, const char **why)
 		return false;
 	if (cold)
 		ws_kernel_empty_versions(batch.versions);
+	if (small)
+		ws_kernel_save_versions_in_vain(batch.versions);
 	return true;
 }
 
@@ -236,7 +239,7 @@ static bool make_passes(size_t from, size_t count, uint32_t *passes, const char 
 		return false;
 	for (*passes = 0; more; ++*passes) {
 		*why = "CUPTI asks for more and more passes";
-		batch.pass = *passes;
+		batch.first = !*passes && ws_kernel_counts_first(&batch.entries[from].launch);
 		if (*passes == WS_KERNEL_PASSES_MOST || !make_pass(from, count, &more, why))
 			return false;
 	}
@@ -353,11 +356,11 @@ static bool look_into_launches(const char **why)
 {
 	if (!*ws_kernel_settings.source || ws_kernel_pause_counters(batch.counters))
 		return true;
-	batch.pass = 0;
 	for (size_t pass = 0; pass < WS_KERNEL_LOOKS; pass++)
 		for (size_t i = 0; i < batch.count; i++) {
 			if (!ws_kernel_wants_look(pass))
 				break;
+			batch.first = ws_kernel_is_first_look(pass);
 			ws_kernel_choose_version(batch.versions, i);
 			if (!batch.entries[i].refused &&
 			    !look_into_entry(&batch.entries[i], pass, why))

@@ -48,16 +48,18 @@ static bool run_timed(const struct ws_kernel_launch *launch, struct ws_kernel_ou
 
 /*
  * If caches are not to be flushed, do as Nsight Compute does, since users compare with it: its
- * first pass finds nothing of what the kernel uses, because all memory has been saved before;
- * further passes find what the pass before has left, and what has been restored. (In between,
- * memory was compared, and other launches were made: a run of the kernel takes the place of the
- * pass before.) A pass that looks into the kernel is one, too: where there are such passes, all
- * counters are counted in later ones. Each pass launches as many kernels, WS_KERNEL_RANGES.
+ * first pass finds what saving all memory has left there, nothing of what the kernel uses unless
+ * there is so little memory that all of it stays; further passes find what the pass before has
+ * left, and what has been restored. (In between, memory was compared, and other launches were made:
+ * a run of the kernel takes the place of the pass before.) Its first pass is that of samples over
+ * time, if there is one, else one of counters. Each pass launches as many kernels,
+ * WS_KERNEL_RANGES.
  */
 static bool prepare_caches(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
-			   struct ws_kernel_outcome *outcome)
+			   bool first, struct ws_kernel_outcome *outcome)
 {
-	bool cold = ws_kernel_flushes_caches() || !outcome->passes,
+	bool small = first && !ws_kernel_flushes_caches() && ws_kernel_fits_cache(saved),
+	     cold = ws_kernel_flushes_caches() || (first && !small),
 	     empties = ws_kernel_empties_caches(saved, outcome->duration);
 
 	if (cold && !empties && (ws_kernel_flushes_caches() || ws_kernel_can_flush(saved)))
@@ -66,6 +68,8 @@ static bool prepare_caches(const struct ws_kernel_launch *launch, struct ws_kern
 		return false;
 	if (cold)
 		ws_kernel_empty_caches(saved);
+	if (small)
+		ws_kernel_save_in_vain(saved);
 	return true;
 }
 
@@ -98,9 +102,10 @@ static bool is_graph(const struct ws_kernel_launch *launch)
  * graph, has begun by then: its caches are prepared before.
  */
 static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
-		      struct ws_kernel_saved *saved, bool *more, struct ws_kernel_outcome *outcome)
+		      struct ws_kernel_saved *saved, bool first, bool *more,
+		      struct ws_kernel_outcome *outcome)
 {
-	bool ran = !is_graph(launch) || prepare_caches(launch, saved, outcome);
+	bool ran = !is_graph(launch) || prepare_caches(launch, saved, first, outcome);
 	int rc = ran ? ws_kernel_begin_pass(counters) : 0;
 
 	*more = false;
@@ -108,7 +113,7 @@ static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_co
 		outcome->error = ws_kernel_explain(rc);
 	if (!ran || rc)
 		return false;
-	ran = is_graph(launch) || prepare_caches(launch, saved, outcome);
+	ran = is_graph(launch) || prepare_caches(launch, saved, first, outcome);
 	if (ran) {
 		outcome->error = "it could not be run again";
 		ran = ws_kernel_runs(launch);
@@ -124,7 +129,7 @@ static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_
 {
 	struct ws_kernel_passes passes = {.own_range = is_graph(launch),
 					  .ranges = is_graph(launch) ? 1 : WS_KERNEL_RANGES};
-	bool more = true;
+	bool more = true, first = ws_kernel_counts_first(launch);
 	int rc = ws_kernel_begin_passes(counters, &passes);
 
 	if (rc) {
@@ -137,7 +142,7 @@ static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_
 		outcome->error = "CUPTI asks for more and more passes";
 		if (pass == WS_KERNEL_PASSES_MOST ||
 		    (pass && !ws_kernel_restore(saved, &outcome->error)) ||
-		    !make_pass(launch, counters, saved, &more, outcome))
+		    !make_pass(launch, counters, saved, first && !pass, &more, outcome))
 			return false;
 		/* A kernel may write to other places when it runs again. */
 		if (pass < 2 && !ws_kernel_find_changes(saved, &outcome->error))
@@ -180,7 +185,7 @@ static bool look_once(const struct ws_kernel_launch *launch, struct ws_kernel_sa
 {
 	const char **why = &outcome->error;
 
-	if (!prepare_caches(launch, saved, outcome))
+	if (!prepare_caches(launch, saved, ws_kernel_is_first_look(pass), outcome))
 		return false;
 	*why = "it could not be run again";
 	return !ws_kernel_driver.synchronize() && ws_kernel_look(launch, pass, outcome) &&

@@ -427,6 +427,37 @@ void ws_kernel_empty_caches(const struct ws_kernel_saved *saved)
 	ws_kernel_empty_cache(saved->device);
 }
 
+bool ws_kernel_stay_in_cache(const struct ws_kernel_saved *saved, uint64_t bytes)
+{
+	return saved->scratch && bytes <= saved->scratch_bytes / 4;
+}
+
+bool ws_kernel_fits_cache(const struct ws_kernel_saved *saved)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < saved->count; i++)
+		bytes += saved->regions[i].memory.bytes;
+	return ws_kernel_stay_in_cache(saved, bytes);
+}
+
+void ws_kernel_copy_in_vain(const struct ws_kernel_saved *saved,
+			    const struct ws_kernel_memory *memory, uint64_t *at)
+{
+	if (memory->bytes && memory->kind == WS_KERNEL_DEVICE_MEMORY)
+		ws_kernel_driver.copy(saved->scratch + *at, memory->base, memory->bytes,
+				      saved->stream);
+	*at += (memory->bytes + 255) / 256 * 256;
+}
+
+void ws_kernel_save_in_vain(const struct ws_kernel_saved *saved)
+{
+	uint64_t at = 0;
+
+	for (size_t i = 0; i < saved->count; i++)
+		ws_kernel_copy_in_vain(saved, &saved->regions[i].memory, &at);
+}
+
 bool ws_kernel_can_flush(const struct ws_kernel_saved *saved)
 {
 	return saved->scratch != 0;

@@ -105,6 +105,16 @@ bool ws_kernel_wants_look(size_t pass)
 	return !failed[pass] && strstr(ws_kernel_settings.source, passes[pass].name);
 }
 
+bool ws_kernel_is_first_look(size_t pass)
+{
+	return pass == LOOK_UNITS;
+}
+
+bool ws_kernel_counts_first(const struct ws_kernel_launch *launch)
+{
+	return !ws_kernel_looks_into(launch) || !ws_kernel_wants_look(LOOK_UNITS);
+}
+
 static void note_failure(size_t pass, int rc, const char *what)
 {
 	if (!failed[pass])

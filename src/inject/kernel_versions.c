@@ -555,6 +555,24 @@ bool ws_kernel_empties_versions(const struct ws_kernel_versions *versions, uint6
 	return ws_kernel_empties_caches(versions->cache, duration);
 }
 
+bool ws_kernel_versions_fit_cache(const struct ws_kernel_versions *versions)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < versions->region_count; i++)
+		bytes += versions->regions[i].memory.bytes;
+	return ws_kernel_stay_in_cache(versions->cache, bytes);
+}
+
+void ws_kernel_save_versions_in_vain(const struct ws_kernel_versions *versions)
+{
+	uint64_t at = 0;
+
+	ws_kernel_set_flush_stream(versions->cache, versions->stream);
+	for (size_t i = 0; i < versions->region_count; i++)
+		ws_kernel_copy_in_vain(versions->cache, &versions->regions[i].memory, &at);
+}
+
 void ws_kernel_empty_versions(const struct ws_kernel_versions *versions)
 {
 	ws_kernel_empty_caches(versions->cache);

@@ -13,6 +13,7 @@
  *   slow         a kernel of the program takes so long that it is run no more often than necessary
  *   unattributed samples of program counters belong to no known function
  *   nocache      the driver does not empty the level-2 cache
+ *   largecache   the level-2 cache holds all memory of the program and a copy of it
  *   kineto       the program has asked CUPTI for records itself
  *
  * STANDIN_END names a file that says when CUPTI was left. STANDIN_SAMPLES names a file of samples
@@ -87,6 +88,8 @@ STANDIN_EXPORT extern void (*standin_module)(const char *cubin, size_t bytes);
 STANDIN_EXPORT extern unsigned standin_passes; /* that CUPTI has begun */
 STANDIN_EXPORT extern unsigned standin_runs;   /* kernels of the program that have run */
 STANDIN_EXPORT int standin_fault(const char *name);
+/* Add a line to the file that STANDIN_CACHE names. */
+STANDIN_EXPORT void standin_note_step(const char *word);
 
 enum {
 	CBID_LAUNCH = 307,

@@ -2,7 +2,8 @@
  * standin_cache.c - see standin.h: the kernel driver, as far as it writes back and empties the
  * level-2 cache. It is asked through open and ioctl, which this library defines for the program.
  * Each request is noted in the file that STANDIN_CACHE names: "system" or "device", the
- * memory that the cache is emptied of.
+ * memory that the cache is emptied of; so are "pass" and "units" where CUPTI begins a pass or
+ * samples.
  */
 #include <fcntl.h>
 #include <stdarg.h>
@@ -67,17 +68,23 @@ static uint32_t make_object(struct allocation *allocation)
 	return REFUSED;
 }
 
-static void note_flush(const void *params)
+void standin_note_step(const char *word)
 {
 	const char *path = getenv("STANDIN_CACHE");
 	FILE *file = path ? fopen(path, "a") : NULL;
+
+	if (!file)
+		return;
+	fprintf(file, "%s\n", word);
+	fclose(file);
+}
+
+static void note_flush(const void *params)
+{
 	uint32_t flags;
 
 	memcpy(&flags, (const char *)params + 4016, sizeof(flags));
-	if (!file)
-		return;
-	fprintf(file, "%s\n", flags == 0x1c ? "device" : flags == 0x1d ? "system" : "?");
-	fclose(file);
+	standin_note_step(flags == 0x1c ? "device" : flags == 0x1d ? "system" : "?");
 }
 
 static uint32_t answer(struct request *request)

@@ -417,6 +417,7 @@ CALL(RangeProfilerStart, cupti_range_call)
 	if (standin_fault("thirdpass") && state.image->passes == 2)
 		return CUPTI_ERR_NOT_READY;
 	standin_passes++;
+	standin_note_step("pass");
 	state.started = 1;
 	state.range = 0;
 	return 0;
@@ -519,6 +520,7 @@ CALL(PmSamplingCounterDataImageInitialize, pm_image_initialize)
 CALL(PmSamplingStart, pm_object)
 {
 	(void)p;
+	standin_note_step("units");
 	pm.given = pm.inside = 0;
 	pm.started = 1;
 	pm.runs_before = standin_runs;

@@ -386,7 +386,7 @@ STANDIN_EXPORT int cuFuncGetParamInfo(void *function, size_t index, size_t *offs
 STANDIN_EXPORT int cuDeviceGetAttribute(int *value, int which, int device)
 {
 	(void)device;
-	*value = which == 38 ? 1 << 16 : which;
+	*value = which != 38 ? which : standin_fault("largecache") ? 1 << 26 : 1 << 16;
 	return 0;
 }
 STANDIN_EXPORT int cuDeviceGetPCIBusId(char *text, int bytes, int device)
