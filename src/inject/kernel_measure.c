@@ -258,10 +258,8 @@ static void measure_kernel(const struct ws_kernel_launch *launch, struct ws_kern
 
 void ws_kernel_leave_counters(struct ws_kernel_counters *counters, void *context)
 {
-	if (!*ws_kernel_settings.source || !ws_kernel_awaits_more() ||
-	    ws_kernel_pause_counters(counters))
-		return;
-	ws_kernel_watch_functions(context);
+	if (ws_kernel_awaits_more() && !ws_kernel_pause_counters(counters))
+		ws_kernel_watch_functions(context);
 }
 
 void ws_kernel_measure(struct ws_kernel_launch *launch)
