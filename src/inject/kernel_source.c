@@ -163,15 +163,6 @@ bool ws_kernel_begin_look(const struct ws_kernel_launch *launch, size_t pass, ui
 	return !rc;
 }
 
-void ws_kernel_end_look(const struct ws_kernel_launch *launch, size_t pass)
-{
-	const char *what = "";
-	int rc = passes[pass].end(launch, &what);
-
-	if (rc)
-		note_failure(pass, rc, what);
-}
-
 /* ---- records ---- */
 
 static uint32_t find_handle(struct ws_thread *thread, const char *text)
@@ -205,6 +196,32 @@ static void write_places(struct ws_thread *thread, uint32_t result,
 	record->reserved = 0;
 	memcpy(record->values, values, count * sizeof(values[0]));
 	ws_rt_commit(thread, record, bytes);
+}
+
+/* The recorder reads the code of a function, which takes it a third of a second for a library's,
+ * while counters are measured: a record without values names it. */
+static void announce_functions(const struct ws_kernel_details *details)
+{
+	static const char *last; /* one launch is measured at a time */
+	struct ws_thread *thread = ws_rt_enter();
+
+	for (size_t i = 0; thread && i < details->count; i++) {
+		if (details->places[i].function != last)
+			write_places(thread, 0, &details->places[i], 0);
+		last = details->places[i].function;
+	}
+	if (thread)
+		ws_rt_leave(thread);
+}
+
+void ws_kernel_end_look(const struct ws_kernel_launch *launch, size_t pass)
+{
+	const char *what = "";
+	int rc = passes[pass].end(launch, &what);
+
+	if (rc)
+		note_failure(pass, rc, what);
+	announce_functions(present);
 }
 
 /* Wavefronts of shared memory beyond those that its bytes need, of all instructions; negative where

@@ -176,6 +176,14 @@ static void place_value(struct ws_stream *stream, struct ws_row_kernel_source *r
 	row->line = instruction.line;
 }
 
+/* A function that values will follow of. */
+static void expect_function(struct ws_stream *stream, uint64_t cubin, const char *function)
+{
+	struct ws_row_kernel_source row = {.cubin = cubin};
+
+	place_value(stream, &row, function);
+}
+
 void ws_convert_kernel_source(struct ws_stream *stream, const struct ws_rec *rec)
 {
 	const struct ws_rec_kernel_source *record = (const void *)rec;
@@ -185,12 +193,14 @@ void ws_convert_kernel_source(struct ws_stream *stream, const struct ws_rec *rec
 	char *function;
 	size_t length;
 
-	if (bytes < sizeof(*record) || record->result >= process->count ||
-	    !process->ids[record->result] ||
+	if (bytes < sizeof(*record) ||
+	    (record->count && (record->result >= process->count || !process->ids[record->result])) ||
 	    record->count > (bytes - sizeof(*record)) / sizeof(record->values[0]))
 		return;
 	text = ws_stream_string_bytes(stream, record->function, &length);
 	function = ws_strdup(text ? text : "");
+	if (!record->count)
+		expect_function(stream, record->cubin, function);
 	for (uint32_t i = 0; i < record->count; i++) {
 		struct ws_row_kernel_source row = {
 			.result = process->ids[record->result] - 1,

@@ -74,7 +74,7 @@ struct ws_kernel_place_value {
 };
 struct ws_rec_kernel_source {
 	struct ws_rec rec;		       /* long form */
-	uint32_t result, count;		       /* number of the result */
+	uint32_t result, count;		       /* number of the result; without values, none */
 	uint64_t cubin;			       /* its checksum */
 	uint32_t function, reserved;	       /* handle of its mangled name */
 	struct ws_kernel_place_value values[]; /* WS_KERNEL_VALUES at most */

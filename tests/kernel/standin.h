@@ -17,7 +17,8 @@
  *   kineto       the program has asked CUPTI for records itself
  *
  * STANDIN_END names a file that says when CUPTI was left. STANDIN_SAMPLES names a file of samples
- * of program counters (standin_samples.h), STANDIN_BUS the PCI device that stands for the GPU.
+ * of program counters (standin_samples.h), STANDIN_AWAIT one that must be there before counters
+ * are measured, STANDIN_BUS the PCI device that stands for the GPU.
  */
 #ifndef STANDIN_H
 #define STANDIN_H

@@ -410,8 +410,21 @@ CALL(RangeProfilerSetConfig, cupti_range_set_config)
 	state.own = p->range == CUPTI_USER_RANGE;
 	return 0;
 }
+/* The file that STANDIN_AWAIT names; 0 if it does not come. */
+static int wait_for_file(void)
+{
+	const char *path = getenv("STANDIN_AWAIT");
+	int tries = 0;
+
+	while (path && access(path, F_OK) && ++tries < 3000)
+		usleep(10000);
+	return tries < 3000;
+}
+
 CALL(RangeProfilerStart, cupti_range_call)
 {
+	if (!wait_for_file())
+		return CUPTI_ERR_NOT_READY;
 	if (p->profiler != &state || state.started || !state.image)
 		return CUPTI_ERR_INVALID_PARAMETER;
 	if (standin_fault("thirdpass") && state.image->passes == 2)

@@ -163,6 +163,25 @@ def instructions_are_sampled_and_counted():
 
 
 @tap.test
+def code_is_disassembled_while_counters_are_measured():
+    """A library's takes a third of a second a function."""
+    os.makedirs("bin", exist_ok=True)
+    with open("bin/nvdisasm", "w") as file:
+        file.write(f"#!/bin/sh\necho > {os.path.abspath('disassembled')}\n")
+    os.chmod("bin/nvdisasm", 0o755)
+    path = os.environ["PATH"]
+    os.environ["PATH"] = os.path.abspath("bin") + ":" + path
+    os.environ["STANDIN_CUBIN"] = os.path.join(HERE, "cubin", "sample.cubin")
+    os.environ["STANDIN_AWAIT"] = os.path.abspath("disassembled")
+    out, results = measure(*SOURCE, "-k", "count", "-c", "1")
+    assert out.startswith(BARE) and not results[0]["error"], (out, results)
+    assert len(source_rows()) == 11, source_rows()
+    del os.environ["STANDIN_AWAIT"], os.environ["STANDIN_CUBIN"]
+    os.environ["PATH"] = path
+    os.unlink("bin/nvdisasm")
+
+
+@tap.test
 def metrics_are_sampled_over_the_time_of_a_kernel():
     sampled = "pmsampling:sm__cycles_active.avg,pmsampling:sm__blocks.sum"
     # The interval that suits a kernel depends on how long it takes here.
