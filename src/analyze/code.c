@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "analyze/copying.h"
 #include "analyze/works.h"
 #include "base/choose.h"
 #include "base/slots.h"

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "analyze/copying.h"
 #include "analyze/works_private.h"
 
 static const struct ws_work_kind kinds[] = {
@@ -175,8 +176,9 @@ static const struct ws_work_kind kinds[] = {
 		   "std::shared_ptr<*>::shared_ptr(std::shared_ptr<*", NULL}},
 	{.what = "copying whole objects",
 	 .is_avoidable = true,
-	 .advice = "Copy only what changes, or nothing: pass references, write a copy method of "
-		   "its own, keep an undo list, or use values that are never changed.",
+	 .advice = "Copy only what changes, or nothing: take arguments, results and the items of "
+		   "loops by reference (const T &), also in comparators and lambdas, write a copy "
+		   "method of its own, keep an undo list, or use values that are never changed.",
 	 .is_copying = true,
 	 .names = {"*core::clone::Clone>::clone*", "*std::vector<*>::vector(std::vector<*const&*",
 		   "*::vector(std::vector<*const&*", "*::_M_copy<*",
@@ -297,6 +299,7 @@ static const struct ws_work_kind kinds[] = {
 	 .advice = "Sort once, after the last item has come; to keep few new items in order, put "
 		   "each where it belongs (bisect, std::lower_bound) or use a heap or a tree.",
 	 .is_usual = true,
+	 .is_driver = true,
 	 .calls = WS_CALLS_COMPARING,
 	 .names = {"*std::sort<*",
 		   "*std::__sort<*",
@@ -875,22 +878,6 @@ static bool is_from(const char *origin, const char *const *parts)
 		}
 	}
 	return false;
-}
-
-bool ws_is_copy_constructor(const char *name)
-{
-	const char *bracket = strchr(name, '('), *last = bracket;
-	size_t class;
-
-	if (*name == '<' && strstr(name, " as core::clone::Clone>::clone"))
-		return true;
-	while (last && last > name && last[-1] != ':')
-		last--;
-	if (!last || last < name + 2)
-		return false;
-	class = (size_t)(last - 2 - name);
-	return class && strncmp(name, "std::", 5) && !strncmp(bracket + 1, name, class) &&
-	       !strcmp(bracket + 1 + class, " const&)");
 }
 
 /* The interpreter, its library and the modules that come with it. */

@@ -58,9 +58,6 @@ const struct ws_work_kind *ws_get_work_kind(uint8_t kind);
 uint8_t ws_count_work_kinds(void);
 /* Whether a kind, or WS_WORK_NONE, is that of comparing texts. */
 bool ws_is_comparing_work(uint8_t kind);
-/* Of a class of C++, "Track::Track(Track const&)", or of Rust, "<Track as
- * core::clone::Clone>::clone": the compiler wrote most of them. */
-bool ws_is_copy_constructor(const char *name);
 /* The number of the first kind among parts (not 0), and of the kind that a kind is a part of:
  * itself where it is none. */
 uint8_t ws_find_work_part(uint16_t parts);

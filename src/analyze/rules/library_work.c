@@ -5,7 +5,9 @@
  * All places that do it count together: the one that does most is named.
  */
 #include "analyze/key_collisions.h"
+#include "analyze/copying.h"
 #include "analyze/rules/rules.h"
+#include "analyze/stack_sums.h"
 #include "analyze/works.h"
 
 #define LEAST_SHARE 0.3
@@ -129,6 +131,48 @@ static void put_hash_function(const struct ws_analysis *analysis, uint32_t funct
 	}
 }
 
+/* The outermost function below one of the user's that copies objects. */
+static uint64_t find_copying(const struct ws_model *model, const uint32_t *frames, size_t count,
+			     void *context)
+{
+	const uint32_t *user = context;
+	uint64_t found = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frames[i]);
+		const struct ws_place *places = ws_stacks_get_places(model->stacks, info);
+
+		for (uint32_t k = 0; k < info->count; k++) {
+			const struct ws_function *function =
+				ws_stacks_get_function(model->stacks, places[k].function);
+
+			if (places[k].function == *user)
+				return found;
+			if (ws_is_copy_constructor(function->name))
+				found = places[k].function;
+		}
+	}
+	return 0;
+}
+
+/* " (Member)", unless the function that is shown says it. */
+static void put_copied(const struct ws_analysis *analysis, const struct ws_code_place *code,
+		       struct ws_text *text)
+{
+	const struct ws_stacks *stacks = analysis->model->stacks;
+	uint32_t user = code->function, copying;
+	struct ws_stack_sums sums;
+	struct ws_text name = {0};
+
+	ws_stack_sums_make(analysis->model, 0, find_copying, &user, &sums);
+	copying = sums.count ? (uint32_t)sums.sums[0].key : 0;
+	if (copying && copying != code->called &&
+	    ws_put_copied_class(ws_stacks_get_function(stacks, copying)->name, &name))
+		ws_text_printf(text, " (%s)", name.text);
+	ws_text_free(&name);
+	ws_stack_sums_free(&sums);
+}
+
 /* Where no code of the user's is known, the thread says at least who does it. */
 static void put_where(const struct ws_analysis *analysis, const struct ws_work_kind *kind,
 		      const struct ws_breakdown_row *row, struct ws_text *text)
@@ -184,11 +228,13 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 		ws_findings_add_fault(analysis, findings, &ws_rule_library_work, sum->ns,
 				      (uint64_t)((double)sum->ns * avoidable));
 	const struct ws_code_place *code = &sum->most->place;
-	struct ws_text place = {0};
+	struct ws_text place = {0}, copied = {0};
 	bool is_usual = kind->is_usual || ws_analysis_share(analysis, sum->ns) < kind->usual_below;
 	bool spread = sum_function(analysis, works, number, code->function) < sum->ns / 4 * 3;
 
 	put_where(analysis, kind, sum->most, &place);
+	if (kind->is_copying)
+		put_copied(analysis, code, &copied);
 	finding->file = code->file;
 	finding->line = code->line;
 	/* It may be just what the program is for. */
@@ -198,9 +244,10 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 	if (ws_is_start_up(code))
 		ws_mark_start_up(analysis, finding);
 	finding->title =
-		ws_format("%.0f %% of the time goes into %s%s%s",
+		ws_format("%.0f %% of the time goes into %s%s%s%s",
 			  100 * ws_analysis_share(analysis, sum->ns), kind->what,
-			  spread && place.text ? ", most of it" : "", ws_text_or(place.text, ""));
+			  ws_text_or(copied.text, ""), spread && place.text ? ", most of it" : "",
+			  ws_text_or(place.text, ""));
 	finding->advice = ws_strdup(kind->advice);
 	if (kind->is_comparing)
 		ws_say_search(analysis, code->function, finding);
@@ -210,6 +257,7 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 	finding->next = ws_strdup("warpsight report --view=top-down REPORT");
 	ws_finding_add_evidence(finding, "the longest stretch", NULL, sum->most->longest.start,
 				sum->most->longest.end);
+	ws_text_free(&copied);
 	ws_text_free(&place);
 }
 
