@@ -194,7 +194,8 @@ void ws_convert_kernel_source(struct ws_stream *stream, const struct ws_rec *rec
 	size_t length;
 
 	if (bytes < sizeof(*record) ||
-	    (record->count && (record->result >= process->count || !process->ids[record->result])) ||
+	    (record->count &&
+	     (record->result >= process->count || !process->ids[record->result])) ||
 	    record->count > (bytes - sizeof(*record)) / sizeof(record->values[0]))
 		return;
 	text = ws_stream_string_bytes(stream, record->function, &length);
