@@ -13,6 +13,7 @@
 #include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/slots.h"
 #include "base/sort.h"
 
 static const char *const cause_names[WS_CAUSES] = {
@@ -103,6 +104,11 @@ struct known_wait {
 	struct ws_code_place place;
 };
 
+struct place_weight {
+	struct ws_code_place place;
+	uint64_t weight;
+};
+
 struct summing {
 	const struct ws_model *model;
 	struct ws_breakdown *breakdown;
@@ -110,9 +116,13 @@ struct summing {
 	struct known_wait *known; /* by thread and call: where it waits */
 	size_t known_count, known_cap;
 	struct thread_time {
-		uint64_t ns, pieces, weight;
+		uint64_t ns, pieces;
 		struct ws_span longest;
-	} * threads; /* by thread: time on cores on the path, outside of CUDA */
+		size_t sample; /* the first after the runs so far */
+		struct place_weight *places;
+		size_t place_count, place_cap;
+		struct ws_map index; /* hash of a place: place + 1 */
+	} * threads;		     /* by thread: time on cores on the path, outside of CUDA */
 };
 
 static bool is_same_row(const struct ws_breakdown_row *left, const struct ws_breakdown_row *right)
@@ -328,73 +338,88 @@ static void add_piece(struct summing *summing, const struct ws_piece *piece)
 
 /* ---- dividing the time on cores ---- */
 
-/* A run that leads to a launch is one like any other; calls of CUDA in it are counted apart. */
-static bool is_on_path(const struct ws_path *path, size_t *at, uint32_t thread, uint64_t moment)
+static uint64_t hash_place(const struct ws_code_place *place)
 {
-	while (*at < path->count && path->pieces[*at].end <= moment)
-		(*at)++;
-	for (size_t i = *at; i < path->count && path->pieces[i].start <= moment; i++)
-		if (path->pieces[i].thread == thread && path->pieces[i].kind == WS_PIECE_RUN &&
-		    path->pieces[i].wait != WS_WAIT_GPU && path->pieces[i].end > moment)
-			return true;
-	return false;
+	uint64_t hash = ws_hash_word(0, (uint64_t)place->function << 32 | place->leaf);
+
+	hash = ws_hash_word(hash, (uint64_t)place->file << 32 | place->line);
+	return ws_hash_word(hash, (uint64_t)place->loader << 16 | (uint64_t)place->library << 8 |
+					  place->work);
 }
 
-struct place_weight {
-	struct ws_code_place place;
-	uint64_t weight;
-};
+static void add_weight(struct thread_time *time, const struct ws_code_place *place, uint64_t weight)
+{
+	uint64_t hash = hash_place(place), at;
 
-static size_t gather_places(const struct summing *summing, const struct ws_path *path,
-			    uint32_t thread, struct place_weight *places)
+	while ((at = ws_map_get(&time->index, hash, NULL)) &&
+	       !ws_code_is_same_place(&time->places[at - 1].place, place))
+		hash++;
+	if (!at) {
+		ws_grow(time->places, time->place_cap, time->place_count + 1);
+		time->places[time->place_count] = (struct place_weight){.place = *place};
+		at = ++time->place_count;
+		ws_map_set(&time->index, hash, at);
+	}
+	time->places[at - 1].weight += weight;
+}
+
+/* A run that leads to a launch is one like any other; calls of CUDA in it are counted apart. */
+static void add_samples_of_run(struct summing *summing, const struct ws_piece *piece)
 {
 	const struct ws_model *model = summing->model;
 	const struct ws_samples *samples = &model->samples;
-	size_t count = 0, piece = 0;
+	struct thread_time *time = &summing->threads[piece->thread];
+	size_t end = model->threads[piece->thread].end_sample;
 
-	for (size_t i = model->threads[thread].first_sample; i < model->threads[thread].end_sample;
-	     i++) {
+	time->sample = ws_find_ahead(samples->start, time->sample, end, piece->start);
+	for (; time->sample < end && samples->start[time->sample] < piece->end; time->sample++) {
+		size_t i = time->sample;
 		struct ws_code_place place;
-		size_t k = 0;
 
-		if (!samples->frame[i] || !is_on_path(path, &piece, thread, samples->start[i]) ||
-		    ws_model_find_call(model, thread, samples->start[i]) != WS_NO_CALL)
+		if (!samples->frame[i] ||
+		    ws_model_find_call(model, piece->thread, samples->start[i]) != WS_NO_CALL)
 			continue;
 		place = ws_code_find_place(model, samples->frame[i], samples->callers[i]);
-		while (k < count && !ws_code_is_same_place(&places[k].place, &place))
-			k++;
-		if (k == count)
-			places[count++] = (struct place_weight){.place = place};
-		places[k].weight += ws_max(ws_samples_get_time(samples, i), (uint64_t)1);
+		add_weight(time, &place, ws_max(ws_samples_get_time(samples, i), (uint64_t)1));
 	}
-	return count;
 }
 
-static void share_out_thread(struct summing *summing, const struct ws_path *path, uint32_t thread)
+/* Finds where threads with time on cores were sampled on the path. */
+static void gather_places(struct summing *summing, const struct ws_path *path)
 {
-	const struct ws_model_thread *facts = &summing->model->threads[thread];
+	const struct ws_model *model = summing->model;
+
+	for (uint32_t id = 0; id < model->thread_count; id++)
+		summing->threads[id].sample = model->threads[id].first_sample;
+	for (size_t i = 0; i < path->count && model->has_samples; i++) {
+		const struct ws_piece *piece = &path->pieces[i];
+
+		if (piece->kind == WS_PIECE_RUN && piece->wait != WS_WAIT_GPU &&
+		    piece->thread < model->thread_count && summing->threads[piece->thread].ns)
+			add_samples_of_run(summing, piece);
+	}
+}
+
+static void share_out_thread(struct summing *summing, uint32_t thread)
+{
 	const struct thread_time *time = &summing->threads[thread];
-	struct place_weight *places =
-		ws_malloc((facts->end_sample - facts->first_sample) * sizeof(*places) + 1);
-	size_t count = gather_places(summing, path, thread, places);
 	struct ws_breakdown_row row = {.cause = WS_CAUSE_CPU, .thread = thread};
-	uint64_t weight = 0, left = time->ns, weight_left;
+	uint64_t weight_left = 0, left = time->ns;
 
-	for (size_t i = 0; i < count; i++)
-		weight += places[i].weight;
-	weight_left = weight;
-	for (size_t i = 0; i < count; i++) {
-		uint64_t ns = (uint64_t)((unsigned __int128)left * places[i].weight / weight_left);
+	for (size_t i = 0; i < time->place_count; i++)
+		weight_left += time->places[i].weight;
+	for (size_t i = 0; i < time->place_count; i++) {
+		uint64_t weight = time->places[i].weight,
+			 ns = (uint64_t)((unsigned __int128)left * weight / weight_left);
 
-		row.place = places[i].place;
+		row.place = time->places[i].place;
 		add_to_row(summing, &row, ns, time->longest);
 		left -= ns;
-		weight_left -= places[i].weight;
+		weight_left -= weight;
 	}
 	memset(&row.place, 0, sizeof(row.place));
 	if (left)
 		add_to_row(summing, &row, left, time->longest);
-	free(places);
 }
 
 static int compare_rows(const void *first, const void *second)
@@ -417,9 +442,13 @@ void ws_breakdown_sum(const struct ws_model *model, const struct ws_path *path,
 		note_known_wait(&summing, &path->pieces[i]);
 	for (size_t i = 0; i < path->count; i++)
 		add_piece(&summing, &path->pieces[i]);
-	for (uint32_t id = 0; id < model->thread_count; id++)
+	gather_places(&summing, path);
+	for (uint32_t id = 0; id < model->thread_count; id++) {
 		if (summing.threads[id].ns)
-			share_out_thread(&summing, path, id);
+			share_out_thread(&summing, id);
+		free(summing.threads[id].places);
+		ws_map_free(&summing.threads[id].index);
+	}
 	if (breakdown->count)
 		qsort(breakdown->rows, breakdown->count, sizeof(*breakdown->rows), compare_rows);
 	ws_map_free(&summing.index);

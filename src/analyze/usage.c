@@ -6,9 +6,9 @@
  * call. Where the kernel may not be sampled, only the function of the C library is seen, and time
  * in the kernel counts for what ran before it: the shares are then rough, but the names are right.
  *
- * Equal stacks are classified once; several workers have a share of the stacks each. Samples stand
- * for time on cores; the sum of a thread's samples is scaled to the time that it ran, which is more
- * exact.
+ * Stacks of equal keys are classified once; several workers have a share of the keys each. Samples
+ * stand for time on cores; the sum of a thread's samples is scaled to the time that it ran, which
+ * is more exact.
  */
 #include "analyze/usage.h"
 
@@ -17,6 +17,7 @@
 
 #include "analyze/facts.h"
 #include "analyze/parallel.h"
+#include "analyze/stack_keys.h"
 #include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -297,9 +298,11 @@ struct usage_sum {
 	uint32_t part, parts;
 	struct ws_usage usage;
 	struct function_view *functions; /* by number; `marks` is 0 where not yet looked at */
-	struct ws_map stacks;		 /* frame << 32 | callers: enum of_stack */
-	size_t run;			 /* of `path`, at the last sample of the thread */
-	struct ws_map group_index;	 /* hash of a group's identity: 1 + its number */
+	const struct ws_stack_keys *keys;
+	uint32_t *views;      /* by number of a key: enum of_stack; NULL where keys are too many */
+	struct ws_map stacks; /* the same by key, where `views` is NULL */
+	size_t run;	      /* of `path`, at the last sample of the thread */
+	struct ws_map group_index; /* hash of a group's identity: 1 + its number */
 	struct use_group *groups;
 	size_t group_count, group_cap;
 	struct ws_map rows;    /* group << 32 | thread: 1 + its number */
@@ -459,26 +462,41 @@ static uint32_t find_group(struct usage_sum *sum, const struct stack_use *use)
 	return (uint32_t)(at - 1);
 }
 
-static struct stack_view view_stack(struct usage_sum *sum, uint64_t key)
+static uint32_t get_stack(const struct usage_sum *sum, uint64_t key)
 {
-	uint64_t view = ws_map_get(&sum->stacks, key, NULL);
-	uint32_t frame = (uint32_t)(key >> 32), callers = (uint32_t)key;
+	if (sum->views)
+		return sum->views[ws_number_stack_key(sum->keys, key)];
+	return (uint32_t)ws_map_get(&sum->stacks, key, NULL);
+}
+
+static void keep_stack(struct usage_sum *sum, uint64_t key, uint32_t view)
+{
+	if (sum->views)
+		sum->views[ws_number_stack_key(sum->keys, key)] = view;
+	else
+		ws_map_set(&sum->stacks, key, view);
+}
+
+static struct stack_view view_stack(struct usage_sum *sum, uint32_t frame, uint32_t callers)
+{
+	uint64_t key = ws_get_stack_key(sum->keys, frame, callers);
+	uint32_t view = get_stack(sum, key);
 
 	if (!view) {
 		struct stack_use use = classify_stack(sum, frame, callers);
 
-		view = STACK_KNOWN | (uint64_t)find_group(sum, &use) << STACK_GROUP_SHIFT;
+		view = STACK_KNOWN | find_group(sum, &use) << STACK_GROUP_SHIFT;
 		if (use.in_kernel)
 			view |= STACK_IN_KERNEL;
 		if (use.copying)
 			view |= STACK_COPYING;
 		if (use.own)
 			view |= STACK_OWN;
-		ws_map_set(&sum->stacks, key, view);
+		keep_stack(sum, key, view);
 	}
 	return (struct stack_view){.frame = frame,
 				   .callers = callers,
-				   .group = (uint32_t)(view >> STACK_GROUP_SHIFT),
+				   .group = view >> STACK_GROUP_SHIFT,
 				   .in_kernel = (view & STACK_IN_KERNEL) != 0,
 				   .copying = (view & STACK_COPYING) != 0,
 				   .own = (view & STACK_OWN) != 0};
@@ -506,9 +524,19 @@ static uint32_t find_row(struct usage_sum *sum, uint32_t thread, const struct st
 	return (uint32_t)at;
 }
 
-static uint64_t get_stack_key(const struct ws_samples *samples, size_t i)
+static uint64_t get_key(const struct usage_sum *sum, size_t i)
 {
-	return (uint64_t)samples->frame[i] << 32 | samples->callers[i];
+	const struct ws_samples *samples = &sum->model->samples;
+
+	return ws_get_stack_key(sum->keys, samples->frame[i], samples->callers[i]);
+}
+
+static void prefetch_stack(const struct usage_sum *sum, uint64_t key)
+{
+	if (sum->views)
+		__builtin_prefetch(&sum->views[ws_number_stack_key(sum->keys, key)]);
+	else
+		ws_map_prefetch(&sum->stacks, key);
 }
 
 static bool is_of_part(const struct usage_sum *sum, uint64_t key)
@@ -525,15 +553,14 @@ static bool is_of_part(const struct usage_sum *sum, uint64_t key)
  */
 static size_t list_part(const struct usage_sum *sum, size_t from, size_t end, size_t *list)
 {
-	const struct ws_samples *samples = &sum->model->samples;
 	size_t count = 0;
 
 	for (size_t i = from; i < end; i++) {
 		list[count] = i;
-		count += is_of_part(sum, get_stack_key(samples, i));
+		count += is_of_part(sum, get_key(sum, i));
 	}
 	for (size_t i = 0; i < count; i++)
-		ws_map_prefetch(&sum->stacks, get_stack_key(samples, list[i]));
+		prefetch_stack(sum, get_key(sum, list[i]));
 	return count;
 }
 
@@ -611,7 +638,7 @@ static void add_sample(struct usage_sum *sum, uint32_t thread, size_t i)
 	if (!frame || at < model->from || at > model->to ||
 	    ws_model_find_call(model, thread, at) != WS_NO_CALL)
 		return; /* what calls of CUDA do inside does not count for the program */
-	stack = view_stack(sum, get_stack_key(&model->samples, i));
+	stack = view_stack(sum, frame, model->samples.callers[i]);
 	row = find_stack_row(sum, thread, &stack);
 	ns = ws_max(ns, (uint64_t)1);
 	row->ns += ns;
@@ -788,17 +815,27 @@ void ws_usage_sum(const struct ws_model *model, const struct ws_path *path, stru
 	uint8_t *wanted = ws_calloc(model->thread_count, 1);
 	struct usage_sum sums[MOST_PARTS];
 	struct path_runs runs;
+	struct ws_stack_keys keys;
+	uint32_t *views = NULL;
 	uint32_t parts = 1;
 
 	list_path_runs(model, path, &runs);
+	ws_stack_keys_make(model->stacks, &keys);
+	if (ws_count_stack_keys(&keys) <= model->samples.rows)
+		views = ws_calloc(ws_count_stack_keys(&keys), sizeof(*views));
 	memset(usage, 0, sizeof(*usage));
 	if (model->samples.rows >= LEAST_TO_SHARE)
 		parts = ws_min(ws_count_workers(), (unsigned)MOST_PARTS);
 	for (uint32_t id = 1; id < model->thread_count; id++)
 		wanted[id] = ws_is_explained(model, ws_find_thread(model->who, id)->process);
 	for (uint32_t i = 0; i < parts; i++)
-		sums[i] = (struct usage_sum){
-			.model = model, .path = &runs, .part = i, .parts = parts, .wanted = wanted};
+		sums[i] = (struct usage_sum){.model = model,
+					     .path = &runs,
+					     .part = i,
+					     .parts = parts,
+					     .wanted = wanted,
+					     .keys = &keys,
+					     .views = views};
 	ws_run_parallel(parts, parts, sum_part, sums);
 	join_parts(sums, parts, usage);
 	scale_rows(&sums[0], usage);
@@ -807,6 +844,8 @@ void ws_usage_sum(const struct ws_model *model, const struct ws_path *path, stru
 	for (uint32_t i = 0; i < parts; i++)
 		free(sums[i].sampled);
 	free_path_runs(&runs);
+	ws_stack_keys_free(&keys);
+	free(views);
 	free(wanted);
 }
 

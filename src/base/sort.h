@@ -46,4 +46,21 @@ static inline size_t ws_lower_bound(const uint64_t *values, size_t count, uint64
 	return ws_bisect(count, i, values[i] < value);
 }
 
+/* The same among those from `from` up to `end`, for values that are mostly near `from`: steps that
+ * grow, then bisection. */
+static inline size_t ws_find_ahead(const uint64_t *values, size_t from, size_t end, uint64_t value)
+{
+	size_t stride = 1;
+
+	while (from < end && values[from] < value) {
+		size_t next = from + stride < end ? from + stride : end;
+
+		if (next == end || values[next] >= value)
+			return from + ws_lower_bound(values + from, next - from, value);
+		from = next;
+		stride *= 2;
+	}
+	return from;
+}
+
 #endif

@@ -484,6 +484,11 @@ uint32_t ws_stacks_highest_id(const struct ws_stacks *stacks)
 	return stacks->stack_count;
 }
 
+uint32_t ws_stacks_highest_frame(const struct ws_stacks *stacks)
+{
+	return stacks->frame_count;
+}
+
 size_t ws_stacks_list_frames(const struct ws_stacks *stacks, uint32_t frame, uint32_t stack,
 			     uint32_t *out, size_t most)
 {

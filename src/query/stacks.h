@@ -73,6 +73,7 @@ const struct ws_place *ws_stacks_get_places(const struct ws_stacks *stacks,
  * have frame 0. */
 uint32_t ws_stacks_step_out(const struct ws_stacks *stacks, uint32_t stack, uint32_t *caller);
 uint32_t ws_stacks_highest_id(const struct ws_stacks *stacks); /* highest id of a stack */
+uint32_t ws_stacks_highest_frame(const struct ws_stacks *stacks);
 
 /*
  * Writes the frames of a stack to `out` (at most `most`), innermost first: `frame` (0 for none),

@@ -9,9 +9,11 @@
 
 #include <cmocka.h>
 
+#include "analyze/stack_keys.h"
 #include "analyze/stretches.h"
 #include "analyze/what_if.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "random_program.h"
 
 enum { PROGRAMS = 20, THINGS = 400 };
@@ -618,9 +620,88 @@ static void samples_are_sorted_by_thread_and_time(void **state)
 	unlink(path);
 }
 
+/* A function that is sampled at two addresses, and one that is sampled at another. */
+static void write_two_functions(const char *path, uint64_t rounds)
+{
+	struct ws_writer_opts options = {.overwrite = true, .block_rows = 64};
+	struct ws_err err = {""};
+	struct ws_writer *writer = ws_writer_create(path, &options, &err);
+	uint32_t names[2];
+
+	assert_non_null(writer);
+	names[0] = ws_writer_string(writer, "work", 4);
+	names[1] = ws_writer_string(writer, "other", 5);
+	ROW(writer, process, .id = 1, .pid = 10, .start = 1, .origin = WS_ORIGIN_TARGET);
+	ROW(writer, thread, .id = 1, .process = 1, .tid = 10, .start = 1);
+	for (uint32_t frame = 1; frame <= 3; frame++)
+		ROW(writer, frame, .id = frame, .address = 0x1000 * frame, .kind = WS_FRAME_USER,
+		    .name = names[frame / 3]);
+	for (uint64_t i = 0; i < 3 * rounds; i++)
+		ROW(writer, sample, .start = 1000 + i, .thread = 1, .time = 100,
+		    .frame = 1 + i % 3);
+	ROW(writer, collection, .start = 1, .end = 1000 + 3 * rounds);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+}
+
+static void check_two_functions(uint64_t rounds)
+{
+	struct ws_model_options options = {.to = UINT64_MAX};
+	struct ws_analysis *analysis;
+	struct ws_stack_keys keys;
+	struct ws_report *report;
+	struct ws_err err = {""};
+	char path[64];
+
+	snprintf(path, sizeof(path), "test_model.%d.wsrep", (int)getpid());
+	write_two_functions(path, rounds);
+	report = ws_report_open_plain(path, &err);
+	assert_non_null(report);
+	analysis = ws_analysis_open(report, &options, &err);
+	assert_non_null(analysis);
+	ws_stack_keys_make(analysis->model->stacks, &keys);
+	assert_true(ws_get_stack_key(&keys, 1, 0) == ws_get_stack_key(&keys, 2, 0));
+	assert_true(ws_get_stack_key(&keys, 1, 0) != ws_get_stack_key(&keys, 3, 0));
+	assert_true(ws_get_stack_key(&keys, 99, 99) == ws_get_stack_key(&keys, 0, 0));
+	ws_stack_keys_free(&keys);
+	assert_int_equal(analysis->usage.count, 2);
+	assert_int_equal(analysis->usage.rows[0].samples, 2 * rounds);
+	assert_int_equal(analysis->usage.rows[0].lowest, 0x1000);
+	assert_int_equal(analysis->usage.rows[0].highest, 0x2000);
+	assert_int_equal(analysis->usage.rows[1].samples, rounds);
+	assert_int_equal(analysis->usage.rows[1].lowest, 0x3000);
+	ws_analysis_close(analysis);
+	ws_report_close(report);
+	unlink(path);
+}
+
+/* With few samples, and with more than there are stacks. */
+static void addresses_of_a_function_count_together(void **state)
+{
+	(void)state;
+	check_two_functions(1);
+	check_two_functions(1000);
+}
+
+static void searching_ahead_finds_what_bisection_finds(void **state)
+{
+	uint64_t values[50];
+
+	(void)state;
+	for (size_t i = 0; i < WS_COUNT(values); i++)
+		values[i] = i / 3 * 10;
+	for (size_t from = 0; from <= WS_COUNT(values); from++)
+		for (size_t end = from; end <= WS_COUNT(values); end++)
+			for (uint64_t value = 0; value < 180; value += 5)
+				assert_int_equal(ws_find_ahead(values, from, end, value),
+						 from + ws_lower_bound(values + from, end - from,
+								       value));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(addresses_of_a_function_count_together),
+		cmocka_unit_test(searching_ahead_finds_what_bisection_finds),
 		cmocka_unit_test(joined_threads_stay_on_the_path),
 		cmocka_unit_test(samples_are_sorted_by_thread_and_time),
 		cmocka_unit_test(brief_ranges_have_their_shares),
