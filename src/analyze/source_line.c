@@ -75,6 +75,11 @@ bool ws_put_source_line(const char *path, uint32_t line, uint64_t until, struct 
 
 /* ---- lines that run a command ---- */
 
+static bool is_name_part(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
 static bool is_word_part(char c)
 {
 	return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
@@ -134,11 +139,6 @@ uint32_t ws_find_command_line(const char *path, const char *command, uint64_t un
 	return found;
 }
 
-static bool is_name_part(char c)
-{
-	return isalnum((unsigned char)c) || c == '_';
-}
-
 static bool has_statement(const char *line, const char *word)
 {
 	size_t length = strlen(word);
@@ -175,15 +175,34 @@ size_t ws_find_statements(const char *path, uint64_t until, const char *const *w
 
 /* ---- what a line of Python stands in ---- */
 
-enum block_kind { BLOCK_OTHER, BLOCK_FUNCTION, BLOCK_COROUTINE, BLOCK_LOOP, BLOCK_LOCK };
+enum block_kind { BLOCK_OTHER, BLOCK_FUNCTION, BLOCK_COROUTINE, BLOCK_LOOP, BLOCK_WITH };
+
+/* async with self.slots: the name after the last dot, and whether that says that it is a lock. */
+struct lock_use {
+	uint32_t line;
+	bool named;
+	char name[64];
+};
 
 struct blocks {
 	struct block {
 		size_t indent;
 		enum block_kind kind;
+		uint32_t line;
 	} open[64];
 	size_t count;
+	struct lock_use lock; /* the last one, wherever it ends */
 };
+
+static bool has_any(const char *line, const char *const *parts)
+{
+	for (; *parts; parts++)
+		if (strstr(line, *parts))
+			return true;
+	return false;
+}
+
+#define ASYNC_WITH "async with "
 
 static bool starts_with_any(const char *line, const char *const *words)
 {
@@ -197,7 +216,6 @@ static enum block_kind classify_line(const char *line)
 {
 	static const char *const functions[] = {"def ", "class ", NULL};
 	static const char *const loops[] = {"for ", "while ", "async for ", NULL};
-	static const char *const locks[] = {"sem", "Sem", "lock", "Lock", "limit", "mutex", NULL};
 
 	if (starts_with_any(line, functions))
 		return BLOCK_FUNCTION;
@@ -208,15 +226,27 @@ static enum block_kind classify_line(const char *line)
 	/* [await fetch(item) for item in items] */
 	if (strchr(line, '[') && strstr(line, "await ") && strstr(line, " for "))
 		return BLOCK_LOOP;
-	if (!strncmp(line, "async with ", 11))
-		for (size_t i = 0; locks[i]; i++)
-			if (strstr(line, locks[i]))
-				return BLOCK_LOCK;
-	return BLOCK_OTHER;
+	return strncmp(line, ASYNC_WITH, strlen(ASYNC_WITH)) ? BLOCK_OTHER : BLOCK_WITH;
+}
+
+static struct lock_use read_lock_use(const char *line, uint32_t number)
+{
+	static const char *const locks[] = {"sem", "Sem", "lock", "Lock", "limit", "mutex", NULL};
+	struct lock_use use = {.line = number, .named = has_any(line, locks)};
+	const char *name = line + strlen(ASYNC_WITH), *end = name;
+
+	/* A call makes what is entered anew. */
+	while (is_name_part(*end) || *end == '.') {
+		if (*end++ == '.')
+			name = end;
+	}
+	if ((*end == ':' || *end == '[') && (size_t)(end - name) < sizeof(use.name))
+		memcpy(use.name, name, (size_t)(end - name));
+	return use;
 }
 
 /* Closes the blocks that a line is not in, and opens its own. */
-static void read_line(struct blocks *blocks, const char *line)
+static void read_line(struct blocks *blocks, const char *line, uint32_t number)
 {
 	size_t indent = strspn(line, " \t");
 
@@ -226,13 +256,49 @@ static void read_line(struct blocks *blocks, const char *line)
 	while (blocks->count && blocks->open[blocks->count - 1].indent >= indent)
 		blocks->count--;
 	if (blocks->count < sizeof(blocks->open) / sizeof(blocks->open[0]))
-		blocks->open[blocks->count++] = (struct block){indent, classify_line(line)};
+		blocks->open[blocks->count++] = (struct block){indent, classify_line(line), number};
+	if (blocks->count && blocks->open[blocks->count - 1].kind == BLOCK_WITH)
+		blocks->lock = read_lock_use(line, number);
 }
 
 static bool is_comparison(const char *line)
 {
 	line += strspn(line, " \t");
 	return !strncmp(line, "if ", 3) && strstr(line, " == ");
+}
+
+/* Whether a line makes what has the name, as a lock: self.slots = asyncio.Semaphore(). */
+static bool makes_lock(const char *line, const char *name, bool *single)
+{
+	static const char *const kinds[] = {"Semaphore(", "Lock(", "Condition(", "Limiter(", NULL},
+				 *const singles[] = {
+					 "Semaphore()", "Semaphore(1)", "Semaphore(value=1)",
+					 "Lock(",	"Condition(",	"Limiter(1)",
+					 NULL};
+	size_t length = strlen(name);
+	const char *at = strstr(line, name);
+
+	if (!length || !at || (at > line && is_name_part(at[-1])) || is_name_part(at[length]) ||
+	    !strchr(at, '=') || !has_any(at, kinds))
+		return false;
+	*single = has_any(at, singles);
+	return true;
+}
+
+static void find_lock(FILE *file, const struct lock_use *use, struct ws_line_around *around)
+{
+	char *buffer = NULL;
+	size_t capacity = 0;
+
+	around->lock = use->named;
+	around->taken = use->line;
+	rewind(file);
+	for (uint32_t i = 1; !around->made && getline(&buffer, &capacity, file) >= 0; i++)
+		if (makes_lock(buffer, use->name, &around->single)) {
+			around->made = i;
+			around->lock = true;
+		}
+	free(buffer);
 }
 
 struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint64_t until)
@@ -247,22 +313,23 @@ struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint6
 	if (!file)
 		return around;
 	while (left && getline(&buffer, &capacity, file) >= 0) {
-		read_line(&blocks, buffer);
+		read_line(&blocks, buffer, line - left + 1);
 		left--;
 	}
 	around.compares = buffer && is_comparison(buffer);
 	free(buffer);
-	fclose(file);
 	for (size_t i = left ? 0 : blocks.count; i--;) {
 		enum block_kind kind = blocks.open[i].kind;
 
 		around.loop |= kind == BLOCK_LOOP;
 		around.loops += kind == BLOCK_LOOP;
-		around.lock |= kind == BLOCK_LOCK;
+		if (kind == BLOCK_WITH && blocks.open[i].line == blocks.lock.line)
+			find_lock(file, &blocks.lock, &around);
 		around.plain |= kind == BLOCK_FUNCTION;
 		if (kind == BLOCK_FUNCTION || kind == BLOCK_COROUTINE)
 			break;
 	}
+	fclose(file);
 	return around;
 }
 
@@ -274,14 +341,6 @@ static int count_open(const char *line)
 	for (; *line; line++)
 		open += (strchr("([{", *line) != NULL) - (strchr(")]}", *line) != NULL);
 	return open;
-}
-
-static bool has_any(const char *line, const char *const *parts)
-{
-	for (; *parts; parts++)
-		if (strstr(line, *parts))
-			return true;
-	return false;
 }
 
 bool ws_has_statement_part(const char *path, uint32_t line, uint64_t until,

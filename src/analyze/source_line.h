@@ -28,6 +28,9 @@ size_t ws_find_statements(const char *path, uint64_t until, const char *const *w
 struct ws_line_around {
 	bool loop;
 	bool lock;	/* the block of an asynchronous lock, semaphore or limiter */
+	bool single;	/* which lets in one task at a time */
+	uint32_t made;	/* the line that makes it; 0: not found */
+	uint32_t taken; /* the line that takes it: async with ... */
 	bool plain;	/* the function is no coroutine */
 	unsigned loops; /* how many nested loops; those of comprehensions are not told */
 	bool compares;	/* it is a condition that compares two values: if left.id == right.id: */

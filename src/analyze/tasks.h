@@ -10,6 +10,8 @@
 struct ws_task_place {
 	struct ws_code_place place; /* of the line that awaits */
 	bool loop, lock;	    /* the line is in a loop, or holds a lock or semaphore */
+	bool single;		    /* which lets in one task at a time */
+	uint32_t taken, made;	    /* the lines that take that and make it; 0: not known */
 };
 
 enum { WS_TASK_DEEPEST = 8 };

@@ -64,7 +64,36 @@ asyncio.run(ask_all())
         record("semaphore", program),
         "blocking-io",
         "ask_within (semaphore.py:10) awaits ask",
-        "under a lock or semaphore",
+        "under a lock or semaphore that lets one task through at a time, taken at line 9: ",
+        "made at line 12: sem = asyncio.Semaphore(1)",
+    )
+
+
+SLOTS = """import asyncio
+class Prober:
+    def __init__(self):
+        self.slots = asyncio.Semaphore()
+    async def ask(self, number):
+        async with self.slots:
+            sum(range(20000))
+            await asyncio.sleep(0.01)
+            sum(range(20000))
+async def ask_all():
+    prober = Prober()
+    await asyncio.gather(*(prober.ask(i) for i in range(60)))
+asyncio.run(ask_all())
+"""
+
+
+@live
+def a_semaphore_is_known_by_the_line_that_makes_it():
+    check_first(
+        record("slots", SLOTS),
+        "blocking-io",
+        "Prober.ask (slots.py:",
+        "lets one task through at a time, taken at line 6: async with self.slots:",
+        "made at line 4: self.slots = asyncio.Semaphore()",
+        "not while the task awaits",
     )
 
 
@@ -470,6 +499,46 @@ def messages_that_are_not_written_are_named():
 @live
 def messages_that_are_written_are_no_fault():
     check_absent(record("written", MESSAGES % "DEBUG"), "unused-messages")
+
+
+POOLS = """import multiprocessing
+def worst(series):
+    return max(abs(a - b) for a, b in zip(series, series[1:]))
+def work_batch(number, pool):
+    return max(pool.map(worst, [[number * k %% 97 for k in range(300)] for i in range(8)]))
+if __name__ == "__main__":
+    context = multiprocessing.get_context("fork")
+    %s
+"""
+
+
+@live
+def pools_that_are_made_for_each_batch_are_named():
+    report = record(
+        "pools",
+        POOLS
+        % """for number in range(40):
+        with context.Pool(2) as pool:
+            work_batch(number, pool)""",
+    )
+    check_first(
+        report,
+        "worker-start",
+        "80 worker processes are started again and again at <module> (pools.py:9), 2 at a time",
+        "Make one pool",
+    )
+
+
+@live
+def one_pool_for_all_batches_is_no_fault():
+    report = record(
+        "one_pool",
+        POOLS
+        % """with context.Pool(2) as pool:
+        for number in range(40):
+            work_batch(number, pool)""",
+    )
+    check_absent(report, "worker-start")
 
 
 if __name__ == "__main__":

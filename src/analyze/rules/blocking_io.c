@@ -5,7 +5,9 @@
  * opens a connection for each request has another path each time.
  */
 #include "analyze/rules/blocked_loop.h"
+#include "analyze/source_line.h"
 #include "analyze/tasks.h"
+#include "lanes/row_tree.h"
 #include "query/file_use.h"
 
 struct io_group {
@@ -178,6 +180,29 @@ static const struct ws_task_place *choose_place(const struct ws_task_chain *chai
 	return &chain->places[chain->count - 1];
 }
 
+static void put_line(const struct ws_analysis *analysis, const struct ws_task_place *at,
+		     uint32_t line, const char *how, struct ws_text *text)
+{
+	const struct ws_report *report = analysis->model->report;
+	struct ws_text statement = {0};
+
+	if (ws_put_source_line(ws_report_string(report, at->place.file, NULL), line,
+			       (uint64_t)ws_lanes_realtime(report, analysis->model->to),
+			       &statement))
+		ws_text_printf(text, ", %s at line %u: %s", how, line, statement.text);
+	ws_text_free(&statement);
+}
+
+static void put_lock(const struct ws_analysis *analysis, const struct ws_task_place *at,
+		     struct ws_text *text)
+{
+	ws_text_puts(text, at->single ? " under a lock or semaphore that lets one task through at "
+					"a time"
+				      : " under a lock or semaphore");
+	put_line(analysis, at, at->taken, "taken", text);
+	put_line(analysis, at, at->made, "made", text);
+}
+
 /* Which coroutine awaits what: the place of the loop itself says nothing. */
 static void put_task(const struct ws_analysis *analysis, const struct ws_task_chain *chain,
 		     struct ws_text *text)
@@ -192,7 +217,7 @@ static void put_task(const struct ws_analysis *analysis, const struct ws_task_ch
 		ws_text_puts(text, " waits");
 	}
 	if (at->lock)
-		ws_text_puts(text, " under a lock or semaphore");
+		put_lock(analysis, at, text);
 	else if (at->loop)
 		ws_text_puts(text, " in a loop, each time before it goes on");
 }
