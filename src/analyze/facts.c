@@ -309,6 +309,7 @@ static void note_kernel(struct ws_kernel_fact *fact, const uint64_t *values)
 	fact->shared = (uint32_t)(values[ws_cuda_kernel_static_shared] +
 				  values[ws_cuda_kernel_dynamic_shared]);
 	fact->local = (uint32_t)values[ws_cuda_kernel_local_thread];
+	fact->reserved = values[ws_cuda_kernel_local_total];
 }
 
 static int compare_kernels(const void *first, const void *second)
@@ -326,7 +327,7 @@ static const uint64_t kernel_columns =
 	KERNEL(device) | KERNEL(stream) | KERNEL(grid_x) | KERNEL(grid_y) | KERNEL(grid_z) |
 	KERNEL(block_x) | KERNEL(block_y) | KERNEL(block_z) | KERNEL(occupancy) | KERNEL(waves) |
 	KERNEL(limiter) | KERNEL(registers) | KERNEL(static_shared) | KERNEL(dynamic_shared) |
-	KERNEL(local_thread);
+	KERNEL(local_thread) | KERNEL(local_total);
 
 static void count_kernels(const struct ws_model *model, struct ws_facts *facts)
 {
@@ -437,10 +438,53 @@ static void count_others(const struct ws_model *model, struct ws_facts *facts)
 	cursor = ws_cursor_open(model->report, WS_TABLE_cuda_device, 0, UINT64_MAX);
 	while (ws_cursor_next(cursor, &values)) {
 		facts->multiprocessors = ws_or(facts->multiprocessors, values[ws_cuda_device_sms]);
+		facts->resident = ws_or(facts->resident, values[ws_cuda_device_sms] *
+								 values[ws_cuda_device_warps_sm] *
+								 values[ws_cuda_device_warp]);
 		facts->capability = ws_or(facts->capability, values[ws_cuda_device_major] * 10 +
 								     values[ws_cuda_device_minor]);
 	}
 	ws_cursor_close(cursor);
+}
+
+/* Whether other kernels than one ran before the window. */
+static bool ran_others(const struct ws_model *model, uint32_t name)
+{
+	struct ws_cursor *cursor = ws_cursor_open_columns(model->report, WS_TABLE_cuda_kernel,
+							  kernel_columns, 0, model->from);
+	const uint64_t *values;
+	bool others = false;
+
+	while (!others && ws_cursor_next(cursor, &values))
+		others = ws_report_string_key(model->report,
+					      (uint32_t)ws_or(values[ws_cuda_kernel_name],
+							      values[ws_cuda_kernel_demangled])) !=
+			 name;
+	ws_cursor_close(cursor);
+	return others;
+}
+
+/*
+ * Newer drivers say 0 for a thread's local memory, but still what they reserve for all threads that
+ * fit on the GPU. That is never nothing: part of it is the same for all kernels, as the one with
+ * the least shows. Of a program's only kernel it is taken to be what it is by default.
+ */
+static void find_local_memory(const struct ws_model *model, struct ws_facts *facts)
+{
+	enum { BY_DEFAULT = 576, LEAST_OF_ONE = 384 };
+	uint64_t least = UINT64_MAX;
+
+	if (!facts->resident || !facts->kernel_count)
+		return;
+	for (size_t i = 0; i < facts->kernel_count; i++)
+		least = ws_min(least, facts->kernels[i].reserved / facts->resident);
+	if (facts->kernel_count == 1 && least >= BY_DEFAULT + LEAST_OF_ONE &&
+	    !ran_others(model, facts->kernels[0].name))
+		least = BY_DEFAULT;
+	for (size_t i = 0; i < facts->kernel_count; i++)
+		if (!facts->kernels[i].local)
+			facts->kernels[i].local =
+				(uint32_t)(facts->kernels[i].reserved / facts->resident - least);
 }
 
 /*
@@ -541,6 +585,7 @@ void ws_facts_count(const struct ws_model *model, struct ws_facts *facts)
 	count_memsets(model, facts);
 	count_kernels(model, facts);
 	count_others(model, facts);
+	find_local_memory(model, facts);
 	count_compiles(model, facts);
 }
 

@@ -39,6 +39,7 @@ struct ws_kernel_fact {
 	uint8_t limiter;
 	/* Registers per thread, bytes per block and local memory per thread; of the longest run. */
 	uint32_t registers, shared, local;
+	uint64_t reserved; /* local memory for all threads that fit on the GPU, bytes */
 	struct ws_span longest;
 };
 
@@ -61,6 +62,7 @@ struct ws_facts {
 	uint64_t graph_launches, graph_ns; /* of graphs that were recorded as wholes */
 	uint64_t streams;		   /* that kernels ran in */
 	uint64_t multiprocessors;	   /* of the first GPU; 0 when not known */
+	uint64_t resident;		   /* threads that fit on it at once; 0 when not known */
 	uint64_t capability;	 /* compute capability of the first GPU, times ten; 0: unknown */
 	uint64_t modules_loaded; /* within the window */
 	uint64_t debug_modules;	 /* compiled for a debugger, without optimisation (nvcc -G) */

@@ -112,6 +112,50 @@ static int load_sequence(const struct ws_model *model, struct launch_sequence *s
 	return 0;
 }
 
+static void join_names(struct launch_sequence *sequence)
+{
+	for (size_t i = 0; i < sequence->count; i++)
+		sequence->name[i] = 1;
+	sequence->uses[1] = (uint32_t)sequence->count;
+	sequence->names = 1;
+}
+
+/* Graphs that are made for one launch each have no two the same: they count as one. */
+static void join_single_graphs(struct launch_sequence *sequence)
+{
+	if (sequence->source != &graph_source || sequence->names * 2 <= sequence->count)
+		return;
+	join_names(sequence);
+}
+
+/*
+ * Where all kernels are one, what its thread does between two launches tells them apart: the first
+ * after a copy, a wait or an allocation begins something.
+ */
+static bool split_single_kernel(const struct ws_model *model, struct launch_sequence *sequence)
+{
+	uint64_t *const *col = model->calls.rows.col;
+	uint32_t last = WS_NO_CALL;
+
+	if (sequence->source != &kernel_source || sequence->names != 1)
+		return false;
+	sequence->uses = ws_realloc(sequence->uses, 3 * sizeof(*sequence->uses));
+	sequence->uses[1] = sequence->uses[2] = 0;
+	for (size_t i = 0; i < sequence->count; i++) {
+		uint32_t call = ws_calls_find(
+			&model->calls, model->process,
+			sequence->rows.col[sequence->source->correlation][sequence->row[i]]);
+		bool follows = call != WS_NO_CALL && last != WS_NO_CALL && call == last + 1 &&
+			       col[ws_cuda_api_thread][call] == col[ws_cuda_api_thread][last];
+
+		sequence->name[i] = follows ? 1 : 2;
+		sequence->uses[sequence->name[i]]++;
+		last = call;
+	}
+	sequence->names = 2;
+	return true;
+}
+
 static int compare_numbers(const void *first, const void *second)
 {
 	return ws_compare(*(const uint32_t *)first, *(const uint32_t *)second);
@@ -361,12 +405,20 @@ bool ws_find_repeated_steps(const struct ws_model *model, struct ws_steps *steps
 {
 	struct launch_sequence sequence = {.source = &kernel_source};
 	struct anchor anchor = {0};
+	bool split = false;
 	uint32_t phase, at = 0;
 
 	if (is_in_graphs(model))
 		sequence.source = &graph_source;
-	if (!load_sequence(model, &sequence))
+	if (!load_sequence(model, &sequence)) {
+		join_single_graphs(&sequence);
+		split = split_single_kernel(model, &sequence);
 		anchor = choose_anchor(&sequence, count_once);
+	}
+	if (!anchor.name && split) {
+		join_names(&sequence);
+		anchor = choose_anchor(&sequence, count_once);
+	}
 	if (!anchor.name)
 		anchor = choose_anchor(&sequence, find_period);
 	phase = anchor.name ? find_phase(model, &sequence, &anchor) % anchor.period : 0;

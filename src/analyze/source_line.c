@@ -28,6 +28,22 @@ static FILE *open_source(const char *path, uint64_t until)
 	return file;
 }
 
+char *ws_read_source(const char *path, uint64_t until)
+{
+	FILE *file = open_source(path, until);
+	struct ws_text text = {0};
+	char *buffer = NULL;
+	size_t capacity = 0;
+
+	if (!file)
+		return NULL;
+	while (getline(&buffer, &capacity, file) >= 0)
+		ws_text_puts(&text, buffer);
+	free(buffer);
+	fclose(file);
+	return text.text;
+}
+
 static bool put_trimmed(char *line, struct ws_text *text)
 {
 	size_t length;

@@ -14,6 +14,10 @@
  */
 bool ws_put_source_line(const char *path, uint32_t line, uint64_t until, struct ws_text *text);
 
+/* A whole file under the same conditions; NULL where it cannot be read or is empty. The caller
+ * frees it. */
+char *ws_read_source(const char *path, uint64_t until);
+
 /* The line of a shell's script that runs a command: the first that has its program's name and most
  * of its arguments, under the same conditions; 0 for none. */
 uint32_t ws_find_command_line(const char *path, const char *command, uint64_t until);

@@ -1,4 +1,6 @@
 /* test_gpu_rules.c - more rules on reports of made-up programs that use GPUs. */
+#include <sys/stat.h>
+
 #include "made_up_program.h"
 
 /* ---- steps that nothing marks ---- */
@@ -333,6 +335,220 @@ static void test_values_in_local_memory(void **state)
 	forget_program(&analysed);
 }
 
+/* Newer drivers say only what is reserved for all threads that fit on the GPU, a part of which
+ * every kernel has. */
+enum { RESIDENT = 132 * 2048, USUAL = 576 };
+
+static uint32_t reserved_bytes; /* for each thread */
+static bool other_kernels;
+
+static void step_with_reserved_memory(struct program *program, int number)
+{
+	struct ws_row_cuda_kernel kernel = full, other = full;
+
+	if (!number)
+		ROW(program, cuda_device, .process = 1, .start = BEGIN, .id = 2, .sms = 132,
+		    .warps_sm = 64, .warp = 32);
+	kernel.local_total = (uint64_t)reserved_bytes * RESIDENT;
+	other.local_total = (uint64_t)(USUAL + 352) * RESIDENT;
+	if (other_kernels)
+		add_kernel(program, 0, "prepare", 100 * US, other);
+	add_kernel(program, 0, "fit", 4 * MS, kernel);
+}
+
+static void test_reserved_local_memory(void **state)
+{
+	struct analysed analysed;
+
+	(void)state;
+	reserved_bytes = USUAL + 560;
+	check_first(step_with_reserved_memory, "local-memory",
+		    "kernel fit keeps 560 bytes in local memory");
+	other_kernels = true;
+	check_first(step_with_reserved_memory, "local-memory",
+		    "kernel fit keeps 208 bytes in local memory");
+	reserved_bytes = USUAL + 352;
+	analysed = analyse_program(step_with_reserved_memory);
+	assert_int_equal(find_level(&analysed, "local-memory", ""), -1);
+	forget_program(&analysed);
+	other_kernels = false;
+	analysed = analyse_program(step_with_reserved_memory);
+	assert_int_equal(find_level(&analysed, "local-memory", ""), -1);
+	forget_program(&analysed);
+}
+
+/* ---- what the source of a kernel shows ---- */
+
+static const char *kernel_source;
+
+/* A file that is older than what was recorded. */
+static void write_source(char *path, size_t size)
+{
+	static const struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+	FILE *file;
+
+	assert_non_null(getcwd(path, size - 32));
+	snprintf(path + strlen(path), 32, "/test_gpu_rules.%d.cu", (int)getpid());
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(kernel_source, file);
+	assert_int_equal(fflush(file), 0);
+	assert_int_equal(futimens(fileno(file), times), 0);
+	fclose(file);
+}
+
+static void step_with_a_source(struct program *program, int number)
+{
+	char path[4096];
+
+	if (!number) {
+		write_source(path, sizeof(path));
+		describe_loader(program);
+		ROW(program, clock, .raw = BEGIN, .realtime = UINT64_C(2000000000000000000));
+		ROW(program, frame, .id = 3, .kind = WS_FRAME_PYTHON, .module = 1, .address = 7,
+		    .name = make_string(program, "launch"), .file = make_string(program, path));
+		ROW(program, stack, .id = 3, .frame = 3);
+	}
+	ROW(program, sample, .start = program->now + US, .thread = 1, .weight = US, .frame = 3,
+	    .flags = WS_SAMPLE_CLOCK, .time = US);
+	add_kernel(program, 0, "count", 4 * MS, full);
+}
+
+static int find_atomics(const char *source, const char *words)
+{
+	struct analysed analysed;
+	int level;
+
+	kernel_source = source;
+	analysed = analyse_program(step_with_a_source);
+	level = find_level(&analysed, "atomics", words);
+	forget_program(&analysed);
+	return level;
+}
+
+#define COUNT(parameters, body)                                    \
+	"__global__ void other(int *sum) { atomicAdd(sum, 1); }\n" \
+	"__global__ void __launch_bounds__(256)\ncount(" parameters ") {\n" body "\n}\n"
+
+static void test_atomics_on_one_address(void **state)
+{
+	char path[4096];
+
+	(void)state;
+	assert_int_equal(
+		find_atomics(COUNT("const float *x, int n, float *sum",
+				   "int i = threadIdx.x;\nif (i < n) {\n  atomicAdd(sum, x[i]); }"),
+			     "do atomicAdd on one address, sum, one after another"),
+		WS_LEVEL_WARNING);
+	assert_int_equal(find_atomics(COUNT("int *most", "atomicMax(&most[0], 3);"), ":4)"),
+			 WS_LEVEL_WARNING);
+	assert_int_equal(find_atomics(COUNT("float *x", "atomicAdd(&everything, x[0]);"),
+				      "everything"),
+			 WS_LEVEL_WARNING);
+	/* Addresses that differ, shared memory, and what one thread does for its block. */
+	assert_int_equal(find_atomics(COUNT("int *bins, int *x", "atomicAdd(&bins[x[1]], 1);"), ""),
+			 -1);
+	assert_int_equal(find_atomics(COUNT("int *x", "__shared__ int part;\natomicAdd(&part, 1);"),
+				      ""),
+			 -1);
+	assert_int_equal(
+		find_atomics(COUNT("int *sum", "if (threadIdx.x == 0)\natomicAdd(sum, 1);"), ""),
+		-1);
+	assert_int_equal(find_atomics(COUNT("int *sum", "int lane = threadIdx.x % 32;\n"
+							"if (!lane) { int k = 3;\n"
+							"  for (int i = 0; i < k; i++)\n"
+							"    atomicAdd(sum, i); }"),
+				      ""),
+			 -1);
+	assert_int_equal(
+		find_atomics(COUNT("int *sum", "/* atomicAdd(sum, 1); */ // atomicAdd(sum, 1)"),
+			     ""),
+		-1);
+	write_source(path, sizeof(path));
+	unlink(path);
+}
+
+/* ---- graphs that are made for one launch ---- */
+
+static bool kept_graph;
+
+static void step_with_a_graph(struct program *program, int number)
+{
+	uint32_t graph = kept_graph ? 1 : (uint32_t)number + 1;
+
+	if (!number) {
+		describe_loader(program);
+		describe_function(program, UPDATE_FRAME, "capture", 30);
+	}
+	for (int i = 0; i < (kept_graph && number ? 0 : 1); i++) {
+		add_call_at(program, "cudaStreamBeginCapture_v10000", UPDATE_FRAME, 10 * US);
+		compute_at(program, UPDATE_FRAME, 2 * MS);
+		add_call_at(program, "cudaStreamEndCapture_v10000", UPDATE_FRAME, 10 * US);
+		add_call_at(program, "cudaGraphInstantiateWithFlags_v11040", UPDATE_FRAME,
+			    500 * US);
+	}
+	add_call_at(program, "cudaGraphLaunch_v10000", 1, 200 * US);
+	ROW(program, cuda_graph_trace, .start = program->now, .end = program->now + MS,
+	    .process = 1, .device = 0, .stream = 7, .context = 1, .graph = graph,
+	    .correlation = program->correlation);
+	program->gpu_end[0] = program->now + MS;
+}
+
+static void test_graphs_made_again_and_again(void **state)
+{
+	struct analysed analysed;
+
+	(void)state;
+	check_first(step_with_a_graph, "allocation-churn",
+		    "graphs are captured and instantiated again and again: 12 are made and "
+		    "launched 12 times at capture (train.py:30)");
+	/* Steps are found although no two graphs are the same. */
+	marked = false;
+	analysed = analyse_program(step_with_a_graph);
+	marked = true;
+	assert_int_equal(analysed.analysis->model->step_source, WS_STEPS_REPEATED);
+	assert_in_range(analysed.analysis->steps, STEPS - 3, STEPS - 1);
+	forget_program(&analysed);
+	kept_graph = true;
+	analysed = analyse_program(step_with_a_graph);
+	kept_graph = false;
+	assert_int_equal(find_level(&analysed, "allocation-churn", ""), -1);
+	forget_program(&analysed);
+}
+
+/* ---- steps of one kernel ---- */
+
+enum { TILES = 16, ROUNDS = 4 };
+
+/* A copy, a wait for it and some launches of the only kernel, and that again. */
+static void step_of_tiles(struct program *program, int number)
+{
+	(void)number;
+	for (int tile = 0; tile < TILES; tile++) {
+		add_call(program, "cudaMemcpyAsync_v3020", 5 * US);
+		ROW(program, cuda_memcpy, .start = program->now, .end = program->now + 20 * US,
+		    .process = 1, .device = 0, .stream = 8, .correlation = program->correlation,
+		    .bytes = MS, .kind = 1, .src_kind = 1, .dst_kind = 2);
+		add_call(program, "cudaDeviceSynchronize_v3020", 25 * US);
+		for (int round = 0; round < ROUNDS; round++)
+			add_kernel(program, 0, "sharpen", 2 * US, full);
+	}
+}
+
+static void test_steps_of_one_kernel(void **state)
+{
+	struct analysed analysed;
+
+	(void)state;
+	marked = false;
+	analysed = analyse_program(step_of_tiles);
+	assert_int_equal(analysed.analysis->model->step_source, WS_STEPS_REPEATED);
+	assert_in_range(analysed.analysis->steps, STEPS * TILES - 3, STEPS * TILES - 1);
+	forget_program(&analysed);
+	check_first(step_of_tiles, "sync-calls", "The CPU waits for the GPU 20");
+	marked = true;
+}
+
 /* ---- how CUDA starts ---- */
 
 /* The first allocation starts CUDA, and no step is like another. */
@@ -411,6 +627,10 @@ int main(void)
 		cmocka_unit_test(test_a_function_that_launches_most),
 		cmocka_unit_test(test_a_cache_that_is_emptied),
 		cmocka_unit_test(test_values_in_local_memory),
+		cmocka_unit_test(test_reserved_local_memory),
+		cmocka_unit_test(test_atomics_on_one_address),
+		cmocka_unit_test(test_graphs_made_again_and_again),
+		cmocka_unit_test(test_steps_of_one_kernel),
 		cmocka_unit_test(test_starting_is_no_fault),
 	};
 

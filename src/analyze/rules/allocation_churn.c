@@ -1,6 +1,7 @@
 /* allocation_churn.c - memory of the GPU, or streams, events and graphs, are made and destroyed in
  * every step. */
 #include "analyze/rules/rules.h"
+#include "base/map.h"
 
 static const char *const allocations[] = {"cudaMalloc",
 					  "cudaFree",
@@ -20,11 +21,26 @@ static const char *const allocations[] = {"cudaMalloc",
 static const char *const frees[] = {"cudaFree", "cuMemFree*", NULL};
 
 static const char *const objects[] = {
-	"cudaStreamCreate*",	   "cudaStreamDestroy*",    "cuStreamCreate*",
-	"cuStreamDestroy*",	   "cudaEventCreate*",	    "cudaEventDestroy*",
-	"cuEventCreate*",	   "cuEventDestroy*",	    "cudaGraphInstantiate*",
-	"cudaGraphExecDestroy*",   "cuGraphInstantiate*",   "cuGraphExecDestroy*",
-	"cudaStreamBeginCapture*", "cudaStreamEndCapture*", NULL};
+	"cudaStreamCreate*", "cudaStreamDestroy*", "cuStreamCreate*",
+	"cuStreamDestroy*",  "cudaEventCreate*",   "cudaEventDestroy*",
+	"cuEventCreate*",    "cuEventDestroy*",	   NULL};
+
+static const char *const graphs[] = {"cudaGraphInstantiate*",
+				     "cudaGraphExecDestroy*",
+				     "cudaGraphDestroy",
+				     "cuGraphInstantiate*",
+				     "cuGraphExecDestroy*",
+				     "cuGraphDestroy",
+				     "cudaStreamBeginCapture*",
+				     "cudaStreamEndCapture*",
+				     "cuStreamBeginCapture*",
+				     "cuStreamEndCapture*",
+				     NULL};
+
+static const char *const instantiations[] = {"cudaGraphInstantiate*", "cuGraphInstantiate*", NULL};
+static const char *const captures[] = {"cudaStreamBeginCapture*", "cuStreamBeginCapture*", NULL};
+static const char *const capture_ends[] = {"cudaStreamEndCapture*", "cuStreamEndCapture*", NULL};
+static const char *const graph_launches[] = {"cudaGraphLaunch*", "cuGraphLaunch*", NULL};
 
 struct churn {
 	const char *const *calls;
@@ -37,10 +53,8 @@ static const struct churn churns[] = {
 	 "(cudaMallocAsync, a framework's caching allocator, which needs no "
 	 "torch.cuda.empty_cache()): cudaFree also waits for the whole GPU.",
 	 "nothing is allocated within the steps"},
-	{objects, "Streams, events or graphs are made and destroyed again and again",
-	 "Make them once before the loop and use them again; a graph that changed a little can be "
-	 "updated (cudaGraphExecUpdate).",
-	 "none is made within the steps"},
+	{objects, "Streams or events are made and destroyed again and again",
+	 "Make them once before the loop and use them again.", "none is made within the steps"},
 };
 
 /* Where memory is freed, if that is another function: a pool gives all back there. */
@@ -100,8 +114,98 @@ static void check_churn(const struct ws_analysis *analysis, const struct churn *
 	ws_text_free(&place);
 }
 
+enum call_sort { SORT_OTHER = 1, SORT_CAPTURE, SORT_CAPTURE_END };
+
+static uint64_t sort_call(const struct ws_analysis *analysis, struct ws_map *sorts, uint32_t name)
+{
+	uint64_t sort = ws_map_get(sorts, name, NULL);
+
+	if (sort)
+		return sort;
+	sort = SORT_OTHER;
+	if (ws_is_call_named(analysis, name, captures))
+		sort = SORT_CAPTURE;
+	else if (ws_is_call_named(analysis, name, capture_ends))
+		sort = SORT_CAPTURE_END;
+	ws_map_set(sorts, name, sort);
+	return sort;
+}
+
+/* How long the explained thread captured within the window: the CPU runs all that the graph is to
+ * do, and the GPU nothing of it. */
+static uint64_t sum_captures(const struct ws_analysis *analysis)
+{
+	const struct ws_model *model = analysis->model;
+	const struct ws_model_thread *thread = &model->threads[model->thread];
+	uint64_t *const *col = model->calls.rows.col;
+	struct ws_map sorts = {0};
+	uint64_t since = WS_NO_TIME, sum = 0;
+
+	for (size_t i = thread->first_call; i < thread->end_call; i++) {
+		uint64_t sort = sort_call(analysis, &sorts, (uint32_t)col[ws_cuda_api_name][i]);
+
+		if (sort == SORT_CAPTURE)
+			since = ws_max(col[ws_cuda_api_start][i], model->from);
+		if (sort != SORT_CAPTURE_END || since == WS_NO_TIME)
+			continue;
+		sum += ws_min(col[ws_cuda_api_end][i], model->to) -
+		       ws_min(since, ws_min(col[ws_cuda_api_end][i], model->to));
+		since = WS_NO_TIME;
+	}
+	ws_map_free(&sorts);
+	return sum;
+}
+
+/* The calls that make and destroy graphs, and all that is done while one is captured. */
+static uint64_t sum_graphs(const struct ws_analysis *analysis)
+{
+	uint64_t captured = sum_captures(analysis);
+	uint64_t calls = ws_sum_path_calls(analysis, graphs);
+	uint64_t ends = ws_sum_path_calls(analysis, capture_ends);
+
+	return ws_min(captured + calls - ends, analysis->window);
+}
+
+/* Graphs are worth their while where each is launched many times. */
+static void check_graphs(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	enum { LEAST_GRAPHS = 8, WORTHWHILE = 3 };
+	const struct ws_facts *facts = &analysis->facts;
+	struct ws_call_fact made, launched = {.count = 0};
+	struct ws_finding *finding;
+	struct ws_text place = {0};
+	uint64_t cost, gain;
+
+	if (!ws_facts_sum_calls(analysis->model, facts, instantiations, &made) ||
+	    made.count < LEAST_GRAPHS)
+		return;
+	ws_facts_sum_calls(analysis->model, facts, graph_launches, &launched);
+	cost = sum_graphs(analysis);
+	if (launched.count > made.count * WORTHWHILE || ws_analysis_share(analysis, cost) < 0.03)
+		return;
+	gain = analysis->window - ws_min(analysis->window, ws_analysis_gpu_busy(analysis));
+	ws_put_at_place(analysis, &made.place, &place);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_allocation_churn, cost,
+					ws_min(cost, gain));
+	finding->title =
+		ws_format("CUDA graphs are captured and instantiated again and again: %llu are "
+			  "made and launched %llu times%s",
+			  (unsigned long long)made.count, (unsigned long long)launched.count,
+			  ws_text_or(place.text, ""));
+	ws_point_at(finding, &made.place);
+	finding->advice = ws_strdup(
+		"Capture and instantiate once before the loop and launch that graph in each step: "
+		"copy what is new into the memory that it reads. One that changed a little can be "
+		"updated (cudaGraphExecUpdate); for shapes that change, keep one for each.");
+	finding->assumption = ws_strdup("no graph is made within the steps");
+	ws_finding_add_evidence(finding, "the longest instantiation", NULL, made.longest.start,
+				made.longest.end);
+	ws_text_free(&place);
+}
+
 static void check_allocations(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
+	check_graphs(analysis, findings);
 	for (size_t i = 0; i < WS_COUNT(churns); i++)
 		check_churn(analysis, &churns[i], findings);
 }
@@ -109,10 +213,11 @@ static void check_allocations(const struct ws_analysis *analysis, struct ws_find
 const struct ws_rule ws_rule_allocation_churn = {
 	.name = "allocation-churn",
 	.title = "Memory is allocated and freed in every step",
-	.about =
-		"Calls that allocate or free memory of the GPU, or pin memory, take 3 % of the "
-		"critical path or more; or calls that make and destroy streams, events and graphs. "
-		"Where no steps are known, 50 calls or more do so, without the longest.",
+	.about = "Calls that allocate or free memory of the GPU, or pin memory, take 3 % of the "
+		 "critical path or more; or calls that make and destroy streams and events. Where "
+		 "no steps are known, 50 calls or more do so, without the longest. Or CUDA graphs "
+		 "are made, with all that is done to capture them, of which each is launched three "
+		 "times at most.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_cuda_calls,
 	.check = check_allocations,

@@ -86,9 +86,9 @@ static const struct ws_breakdown_row *find_worst(const struct ws_analysis *analy
 static bool is_explained(const struct ws_findings *findings, uint64_t ns)
 {
 	static const struct ws_rule *const particular[] = {
-		&ws_rule_sync_calls,	&ws_rule_tiny_copies, &ws_rule_blocking_launches,
-		&ws_rule_compilation,	&ws_rule_one_feeder,  &ws_rule_gil,
-		&ws_rule_page_migration};
+		&ws_rule_sync_calls,	 &ws_rule_tiny_copies,	   &ws_rule_blocking_launches,
+		&ws_rule_compilation,	 &ws_rule_one_feeder,	   &ws_rule_gil,
+		&ws_rule_page_migration, &ws_rule_allocation_churn};
 
 	for (size_t i = 0; i < findings->count; i++)
 		for (size_t k = 0; k < WS_COUNT(particular); k++)

@@ -68,7 +68,16 @@ static uint64_t sum_line(const struct ws_analysis *analysis, const struct ws_cod
 	return sum;
 }
 
-enum { SHORT_PIECE_NS = 50000, CALL_FROM_PYTHON_NS = 50000 };
+enum { SHORT_PIECE_NS = 50000, CALL_FROM_PYTHON_NS = 50000, LEAST_WAITS = 100 };
+
+static uint64_t sum_copies(const struct ws_facts *facts)
+{
+	uint64_t ns = 0;
+
+	for (int direction = 0; direction < WS_DIRECTIONS; direction++)
+		ns += facts->copies[direction][0].ns + facts->copies[direction][1].ns;
+	return ns;
+}
 
 /* One wait at the end of a step, to read a result, is usual; so is one after long work. */
 static bool is_worth_it(const struct ws_analysis *analysis, const struct ws_call_fact *calls)
@@ -77,8 +86,11 @@ static bool is_worth_it(const struct ws_analysis *analysis, const struct ws_call
 
 	if (analysis->model->step_source != WS_STEPS_NONE && calls->count >= 2 * analysis->steps)
 		return true;
-	return facts->kernel_instances && calls->count * 3 >= facts->kernel_instances &&
-	       facts->kernel_ns / facts->kernel_instances < SHORT_PIECE_NS;
+	if (facts->kernel_instances && calls->count * 3 >= facts->kernel_instances &&
+	    facts->kernel_ns / facts->kernel_instances < SHORT_PIECE_NS)
+		return true;
+	return calls->count >= LEAST_WAITS &&
+	       (facts->kernel_ns + sum_copies(facts)) / calls->count < SHORT_PIECE_NS;
 }
 
 void ws_put_wait_of_steps(const struct ws_analysis *analysis, struct ws_text *text)
@@ -221,10 +233,14 @@ static void check_syncs(const struct ws_analysis *analysis, struct ws_findings *
 			       "the one before",
 			       100.0 * (double)ws_min(redundant, calls.count) /
 				       (double)calls.count);
-	finding->title =
-		ws_format("The CPU waits for the GPU %.0f time%s a step%s",
-			  (double)calls.count / (double)analysis->steps,
-			  ws_plural(calls.count / analysis->steps), ws_text_or(place.text, ""));
+	if (calls.count < analysis->steps + analysis->steps / 2)
+		finding->title =
+			ws_format("The CPU waits for the GPU %llu times%s",
+				  (unsigned long long)calls.count, ws_text_or(place.text, ""));
+	else
+		finding->title = ws_format("The CPU waits for the GPU %.0f times a step%s",
+					   (double)calls.count / (double)analysis->steps,
+					   ws_text_or(place.text, ""));
 	ws_point_at(finding, &calls.place);
 	finding->advice = ws_strdup(
 		"Wait once, where the result is needed: .item(), .cpu(), printing a tensor and "
@@ -239,7 +255,8 @@ static void check_syncs(const struct ws_analysis *analysis, struct ws_findings *
 const struct ws_rule ws_rule_sync_calls = {
 	.name = "sync-calls",
 	.title = "Calls that wait for the GPU",
-	.about = "Two or more calls a step, or one for every third kernel, wait for the GPU, and "
+	.about = "Two or more calls a step, or one for every third kernel, or one for every 50 us "
+		 "of the GPU's work and 100 in all, wait for the GPU, and "
 		 "without them the step would be 3 % shorter or more: as long as the GPU's work or "
 		 "the CPU's, whichever is longer. Or 10 % of the path is spent in asking whether "
 		 "the GPU is done (cudaEventQuery, cudaStreamQuery).",

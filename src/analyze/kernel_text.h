@@ -1,0 +1,24 @@
+/* kernel_text.h - what the source of a kernel shows that its launches do not: atomic operations of
+ * all its threads on one address. */
+#ifndef WS_ANALYZE_KERNEL_TEXT_H
+#define WS_ANALYZE_KERNEL_TEXT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ws_kernel_atomic {
+	uint32_t line;
+	char function[24]; /* "atomicAdd" */
+	char target[64];   /* "sum", as the source has it */
+};
+
+/*
+ * The first atomic operation in a kernel's body whose address is the same for all threads: a
+ * parameter of the kernel or a variable outside it, as it is or with a constant index. Those that
+ * only some threads do (if (threadIdx.x == 0)) do not count. False where there is none, the file
+ * does not define the kernel, cannot be read or was changed after `until` (nanoseconds since 1970).
+ */
+bool ws_find_kernel_atomic(const char *path, const char *kernel, uint64_t until,
+			   struct ws_kernel_atomic *out);
+
+#endif
