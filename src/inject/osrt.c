@@ -250,7 +250,8 @@ static void write_record(struct ws_thread *thread, struct ws_rec_osrt call, uint
 	struct ws_rec_osrt_more *record;
 	size_t bytes = object || path.number || holder ? sizeof(*record) : sizeof(record->call);
 
-	if (call.end - call.start >= ws_rt->arena->stacks.osrt_threshold)
+	if (call.end - call.start >= ws_rt->arena->stacks.osrt_threshold ||
+	    ws_osrt_is_lasting(call.rec.small))
 		write_stack(thread, call.start, call.end);
 	record = ws_rt_reserve(thread, bytes, WS_LOSS_OSRT);
 	if (!record)

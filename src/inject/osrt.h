@@ -165,6 +165,21 @@ static inline void ws_osrt_end(const struct ws_call *call, unsigned fn, int64_t 
 		ws_osrt_record_call(fn, call, end, result, value);
 }
 
+/* What a thread does from then on depends on some calls: they are told, with their stack, however
+ * short they are. */
+static inline bool ws_osrt_is_lasting(unsigned fn)
+{
+	return fn == WS_OSRT_pthread_setaffinity_np || fn == WS_OSRT_sched_setaffinity;
+}
+
+static inline void ws_osrt_end_lasting(const struct ws_call *call, unsigned fn, int64_t result)
+{
+	struct ws_thread *thread = ws_self;
+
+	if (thread && thread->nest[0].ring == call->ring)
+		ws_osrt_record_call(fn, call, ws_rt_read_ticks(), result, 0);
+}
+
 /* Placed next to the call in each wrapper: makes the unwinder call ws_osrt_record_unwound for this
  * frame (pcrel, 4 bytes). */
 #define WS_OSRT_UNWINDABLE() __asm__ volatile(".cfi_personality 0x1b, ws_osrt_record_unwound")

@@ -49,6 +49,38 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
 	return r;
 }
 
+/* ---- which cores they may run on ---- */
+
+WS_EXPORT int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set);
+int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set)
+{
+	__typeof__(&pthread_setaffinity_np) real = WS_OSRT_REAL(pthread_setaffinity_np);
+	struct ws_call call;
+	int r;
+
+	if (!ws_osrt_begin(&call, WS_OSRT_pthread_setaffinity_np, 0))
+		return real(thread, size, set);
+	WS_OSRT_UNWINDABLE();
+	r = real(thread, size, set);
+	ws_osrt_end_lasting(&call, WS_OSRT_pthread_setaffinity_np, r);
+	return r;
+}
+
+WS_EXPORT int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set);
+int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set)
+{
+	__typeof__(&sched_setaffinity) real = WS_OSRT_REAL(sched_setaffinity);
+	struct ws_call call;
+	int r;
+
+	if (!ws_osrt_begin(&call, WS_OSRT_sched_setaffinity, 0))
+		return real(pid, size, set);
+	WS_OSRT_UNWINDABLE();
+	r = real(pid, size, set);
+	ws_osrt_end_lasting(&call, WS_OSRT_sched_setaffinity, r);
+	return r;
+}
+
 /* ---- names ---- */
 
 static void write_thread_name(uint32_t tid, const char *name)

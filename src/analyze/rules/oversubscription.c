@@ -2,6 +2,8 @@
  * oversubscription.c - more threads want to run than there are cores, or than those on which the
  * program may run: a thread that waits for a core while others are never used is bound to some.
  */
+#include <stdio.h>
+
 #include "analyze/rules/rules.h"
 
 /* The scheduler moves threads that wait to a free core within a fraction of a second. */
@@ -22,9 +24,47 @@ static uint64_t count_busy_threads(const struct ws_analysis *analysis)
 	return count;
 }
 
+/* Calls that bind threads to cores. */
+struct binding {
+	struct ws_code_place place; /* function 0: no such call was recorded */
+	const char *call;
+	uint64_t calls;
+};
+
+static bool binds_threads(const char *call)
+{
+	return !strcmp(call, "sched_setaffinity") || !strcmp(call, "pthread_setaffinity_np");
+}
+
+/* The calls by which the program bound itself; the place of the first. */
+static struct binding find_binding(const struct ws_model *model)
+{
+	struct ws_cursor *cursor = ws_cursor_open(model->report, WS_TABLE_osrt, 0, model->to);
+	struct binding binding = {0};
+	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values)) {
+		uint32_t process =
+			ws_find_thread(model->who, (uint32_t)values[ws_osrt_thread])->process;
+		const char *call =
+			ws_report_string(model->report, (uint32_t)values[ws_osrt_name], NULL);
+
+		if (!ws_is_explained(model, process) || values[ws_osrt_result] ||
+		    !binds_threads(call))
+			continue;
+		binding.calls++;
+		if (values[ws_osrt_callchain] == WS_NO_U32 || binding.place.function)
+			continue;
+		binding.call = call;
+		binding.place = ws_code_find_place(model, 0, (uint32_t)values[ws_osrt_callchain]);
+	}
+	ws_cursor_close(cursor);
+	return binding;
+}
+
 /* How many cores the program's threads ran on, after the first quarter of the window: a program
  * starts before it is bound. 0 when not known. Reads what is only wanted where threads waited. */
-static uint32_t count_cores_used(const struct ws_analysis *analysis)
+static uint32_t count_cores_used(const struct ws_analysis *analysis, uint32_t *last)
 {
 	const struct ws_model *model = analysis->model;
 	uint64_t from = model->from + (model->to - model->from) / 4;
@@ -46,10 +86,40 @@ static uint32_t count_cores_used(const struct ws_analysis *analysis)
 		all += end - start;
 	}
 	ws_cursor_close(cursor);
-	for (size_t i = 0; i < MOST_CORES; i++)
-		count += on[i] > 0 && (double)on[i] >= LEAST_USE * (double)all;
+	for (uint32_t i = 0; i < MOST_CORES; i++)
+		if (on[i] > 0 && (double)on[i] >= LEAST_USE * (double)all) {
+			count++;
+			*last = i;
+		}
 	free(on);
 	return count;
+}
+
+/* ": pthread_setaffinity_np at bind_to_core (blur.c:16) binds ...". */
+static void say_binding(const struct ws_analysis *analysis, struct ws_finding *finding)
+{
+	struct binding binding = find_binding(analysis->model);
+	struct ws_text place = {0};
+	char *title = finding->title;
+
+	if (!binding.place.function) {
+		finding->advice = ws_strdup(
+			"Let it run on all cores: look for taskset, sched_setaffinity, "
+			"pthread_setaffinity_np, "
+			"numactl, OMP_PROC_BIND, a launcher's binding of ranks, or a container's "
+			"cpuset.");
+		return;
+	}
+	binding.place.leaf = binding.place.function;
+	ws_put_at_place(analysis, &binding.place, &place);
+	finding->title = ws_format("%s: it binds itself by %s%s (calls: %llu)", title, binding.call,
+				   ws_text_or(place.text, ""), (unsigned long long)binding.calls);
+	finding->advice = ws_strdup("Look at how the set of cores is computed there: give each "
+				    "thread a core of its own, or leave out the binding, so that "
+				    "the system chooses free ones.");
+	ws_point_at(finding, &binding.place);
+	ws_text_free(&place);
+	free(title);
 }
 
 /* Threads wait for a core although the program never runs on some. */
@@ -57,14 +127,15 @@ static void check_affinity(const struct ws_analysis *analysis, struct ws_finding
 {
 	uint64_t waiting = analysis->breakdown.by_cause[WS_CAUSE_CORE];
 	uint64_t busy = count_busy_threads(analysis);
-	uint32_t used, useful = (uint32_t)ws_min(busy, (uint64_t)analysis->cores);
+	char which[32] = "these";
+	uint32_t core = 0, used, useful = (uint32_t)ws_min(busy, (uint64_t)analysis->cores);
 	struct ws_finding *finding;
 
 	if (busy < 2 || analysis->cores < 2 || analysis->parallel.together_ns < LONG_NS ||
 	    ws_analysis_part(analysis, analysis->parallel.together_ns) < LONG_SHARE ||
 	    ws_analysis_part(analysis, waiting) < LEAST_WAIT)
 		return;
-	used = count_cores_used(analysis);
+	used = count_cores_used(analysis, &core);
 	if (!used || used >= useful)
 		return;
 	finding = ws_findings_add_fault(
@@ -72,15 +143,14 @@ static void check_affinity(const struct ws_analysis *analysis, struct ws_finding
 		ws_min(waiting, analysis->window - analysis->window * used / useful));
 	/* The binding itself is not recorded: it is inferred from where the threads ran. */
 	finding->level = ws_min(finding->level, WS_LEVEL_WARNING);
+	if (used == 1)
+		snprintf(which, sizeof(which), "one core (core %u)", core);
 	finding->title = ws_format(
 		"%llu threads share %u of %u cores: the program is bound to %s, and each waits for "
 		"a core for %.0f %% of the time",
-		(unsigned long long)busy, used, analysis->cores, used == 1 ? "one core" : "these",
+		(unsigned long long)busy, used, analysis->cores, which,
 		100 * ws_analysis_part(analysis, waiting));
-	finding->advice = ws_strdup(
-		"Let it run on all cores: look for taskset, sched_setaffinity, "
-		"pthread_setaffinity_np, "
-		"numactl, OMP_PROC_BIND, a launcher's binding of ranks, or a container's cpuset.");
+	say_binding(analysis, finding);
 	finding->assumption = ws_strdup("the other cores are free");
 	finding->next = ws_strdup("warpsight stats -r sched_sum REPORT");
 }
