@@ -468,6 +468,69 @@ static void test_atomics_on_one_address(void **state)
 	unlink(path);
 }
 
+/* ---- libraries that compute or compile on the CPU ---- */
+
+enum { NATIVE_FRAME = 40 };
+
+static void describe_library(struct program *program, uint32_t id, const char *path)
+{
+	ROW(program, module, .id = id, .kind = WS_MODULE_FILE, .path = make_string(program, path));
+	ROW(program, frame, .id = NATIVE_FRAME + id, .kind = WS_FRAME_USER, .module = id,
+	    .address = 0x1000, .name = make_string(program, ""));
+}
+
+/* Code of a library, called at a line of Python (the stack of this id) or by a thread's own. */
+static void run_library(struct program *program, uint32_t id, uint32_t callers, uint64_t ns)
+{
+	ROW(program, sample, .start = program->now + ns / 2, .thread = 1, .weight = ns,
+	    .frame = NATIVE_FRAME + id, .callers = callers, .flags = WS_SAMPLE_CLOCK, .time = ns);
+	program->now += ns;
+}
+
+static const char *library;
+
+static void step_with_library(struct program *program, int number)
+{
+	if (!number) {
+		describe_loader(program);
+		describe_library(program, 3, library);
+	}
+	run_library(program, 3, 1, 4 * MS);
+	add_kernel(program, 0, "work", MS, full);
+}
+
+static void test_tensors_of_the_cpu(void **state)
+{
+	(void)state;
+	library = "/usr/lib/python3/dist-packages/torch/lib/libtorch_cpu.so";
+	check_first(step_with_library, "gpu-starved",
+		    "The GPU waits while the CPU computes tensors at epoch (train.py:7)");
+	library = "/usr/lib/x86_64-linux-gnu/libm.so.6";
+	check_first(step_with_library, "gpu-starved",
+		    "The GPU waits while the CPU computes at epoch (train.py:7)");
+}
+
+/* cuDNN compiles what it tries, most of it where no line of Python is known. */
+static void step_with_a_search(struct program *program, int number)
+{
+	if (!number) {
+		describe_loader(program);
+		describe_library(program, 3, "/usr/lib/libnvrtc.so.13");
+		describe_library(program, 4, "/usr/lib/libcudnn_engines_runtime_compiled.so.9");
+	}
+	run_library(program, 3, 0, 4 * MS);
+	run_library(program, 3, 1, 2 * MS);
+	run_library(program, 4, 0, MS);
+	add_kernel(program, 0, "work", MS, full);
+}
+
+static void test_a_search_of_cudnn(void **state)
+{
+	(void)state;
+	check_first(step_with_a_search, "compilation",
+		    "cuDNN compiles kernels while steps run at epoch (train.py:7)");
+}
+
 /* ---- graphs that are made for one launch ---- */
 
 static bool kept_graph;
@@ -629,6 +692,8 @@ int main(void)
 		cmocka_unit_test(test_values_in_local_memory),
 		cmocka_unit_test(test_reserved_local_memory),
 		cmocka_unit_test(test_atomics_on_one_address),
+		cmocka_unit_test(test_tensors_of_the_cpu),
+		cmocka_unit_test(test_a_search_of_cudnn),
 		cmocka_unit_test(test_graphs_made_again_and_again),
 		cmocka_unit_test(test_steps_of_one_kernel),
 		cmocka_unit_test(test_starting_is_no_fault),

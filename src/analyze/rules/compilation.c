@@ -32,11 +32,40 @@ static bool is_mostly_ptx(const struct ws_analysis *analysis, uint64_t cost)
 	return ws_sum_path_rows(analysis, is_from_ptx) >= cost / 2;
 }
 
+/* In the user's code, where that is known: threads of a framework have none. */
+static bool is_compiling_for_users(const struct ws_analysis *analysis,
+				   const struct ws_breakdown_row *row)
+{
+	return is_compiling(analysis, row) && row->place.users;
+}
+
+static bool is_cudnn_compiling(const struct ws_analysis *analysis,
+			       const struct ws_breakdown_row *row)
+{
+	const struct ws_stacks *stacks = analysis->model->stacks;
+
+	return row->place.leaf &&
+	       strstr(ws_stacks_get_origin(stacks, ws_stacks_get_function(stacks, row->place.leaf)),
+		      "libcudnn_engines_runtime_compiled");
+}
+
+static struct ws_code_place find_place(const struct ws_analysis *analysis,
+				       const struct ws_call_fact *calls)
+{
+	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_compiling_for_users);
+
+	if (row)
+		return row->place;
+	if (calls->place.users)
+		return calls->place;
+	row = ws_find_path_row(analysis, is_compiling);
+	return row ? row->place : calls->place;
+}
+
 static void put_what(const struct ws_analysis *analysis, const struct ws_call_fact *calls,
 		     struct ws_text *text)
 {
-	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_compiling);
-	struct ws_code_place code = calls->place;
+	struct ws_code_place code = find_place(analysis, calls);
 
 	if (calls->count)
 		ws_text_printf(text, ", %llu calls that load code",
@@ -44,8 +73,6 @@ static void put_what(const struct ws_analysis *analysis, const struct ws_call_fa
 	if (analysis->facts.compile.count)
 		ws_text_printf(text, ", %llu times just in time or on first use",
 			       (unsigned long long)analysis->facts.compile.count);
-	if (row)
-		code = row->place;
 	code.leaf = code.function;
 	ws_put_at_place(analysis, &code, text);
 }
@@ -54,6 +81,7 @@ static void check_compilation(const struct ws_analysis *analysis, struct ws_find
 {
 	const struct ws_compile_fact *fact = &analysis->facts.compile;
 	uint64_t code = ws_sum_path_rows(analysis, is_compiling), cost;
+	bool cudnn = ws_find_path_row(analysis, is_cudnn_compiling) != NULL;
 	struct ws_call_fact calls = {.count = 0};
 	struct ws_finding *finding;
 	struct ws_text what = {0};
@@ -72,14 +100,19 @@ static void check_compilation(const struct ws_analysis *analysis, struct ws_find
 		ws_mark_start_up(analysis, finding);
 	}
 	finding->title =
-		ws_format("For %.0f %% of the time code is compiled or loaded%s%s",
-			  100 * ws_analysis_share(analysis, cost),
+		ws_format("For %.0f %% of the time %s%s%s", 100 * ws_analysis_share(analysis, cost),
+			  cudnn ? "cuDNN compiles kernels" : "code is compiled or loaded",
 			  analysis->model->step_source == WS_STEPS_NONE ? "" : " while steps run",
 			  ws_text_or(what.text, ""));
 	finding->advice = ws_strdup(
-		"Compile before the loop and keep the result: fixed shapes (padding, "
-		"mark_dynamic, dynamic=True), larger caches, modules loaded once, machine code "
-		"for this GPU in the binary (-gencode), CUDA_MODULE_LOADING=EAGER.");
+		cudnn ? "cuDNN looks for its fastest algorithm again for each new shape, and "
+			"compiles those it tries: keep to few shapes (padding to fixed lengths), "
+			"or switch the search off where shapes change "
+			"(torch.backends.cudnn.benchmark = False)."
+		      : "Compile before the loop and keep the result: fixed shapes (padding, "
+			"mark_dynamic, dynamic=True), larger caches, modules loaded once, machine "
+			"code "
+			"for this GPU in the binary (-gencode), CUDA_MODULE_LOADING=EAGER.");
 	finding->assumption = ws_strdup("nothing is compiled or loaded in the steps");
 	if (fact->longest.end)
 		ws_finding_add_evidence(finding, "the longest of them", NULL, fact->longest.start,

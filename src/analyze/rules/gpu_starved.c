@@ -99,12 +99,40 @@ static bool is_explained(const struct ws_findings *findings, uint64_t ns)
 	return false;
 }
 
+static bool is_torch(const struct ws_analysis *analysis, uint32_t function)
+{
+	const struct ws_stacks *stacks = analysis->model->stacks;
+
+	return function &&
+	       strstr(ws_stacks_get_origin(stacks, ws_stacks_get_function(stacks, function)),
+		      "libtorch");
+}
+
+/* Whether most of what a function does there is done by PyTorch: it computes with tensors that lie
+ * in the CPU's memory. Their operators (a - b) are called by the interpreter. */
+static bool computes_tensors(const struct ws_analysis *analysis,
+			     const struct ws_breakdown_row *wanted, uint64_t all)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < analysis->breakdown.count; i++) {
+		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
+
+		if (is_code(analysis, row) && wanted->place.function &&
+		    row->place.function == wanted->place.function &&
+		    (is_torch(analysis, row->place.called) || is_torch(analysis, row->place.leaf)))
+			sum += row->ns;
+	}
+	return sum >= all / 3;
+}
+
 static void check_starved(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	uint64_t most, idle;
 	const struct ws_breakdown_row *row = find_worst(analysis, &most);
 	struct ws_finding *finding;
 	struct ws_text place = {0};
+	bool tensors;
 
 	/* Code of a program that a quota stops again and again looks long. */
 	if (!row || ws_findings_have(findings, &ws_rule_cpu_throttling))
@@ -120,12 +148,17 @@ static void check_starved(const struct ws_analysis *analysis, struct ws_findings
 	else
 		ws_text_printf(&place, " in %s",
 			       ws_report_string(analysis->model->report, row->name, NULL));
+	tensors = computes_tensors(analysis, row, most);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_gpu_starved, most, idle);
-	finding->title =
-		ws_format("The GPU waits while the CPU computes%s", ws_text_or(place.text, ""));
+	finding->title = ws_format("The GPU waits while the CPU computes%s%s",
+				   tensors ? " tensors" : "", ws_text_or(place.text, ""));
 	ws_point_at(finding, &row->place);
-	finding->advice = ws_strdup("Do this work ahead, on another thread or in another process, "
-				    "or on the GPU.");
+	finding->advice = ws_strdup(
+		tensors ? "Make these tensors on the GPU (device='cuda'), and once before the loop "
+			  "where they are the same in each step. Or do this work ahead, on another "
+			  "thread or in another process."
+			: "Do this work ahead, on another thread or in another process, or on the "
+			  "GPU.");
 	finding->assumption = ws_strdup("the work is done while the GPU is busy");
 	ws_finding_add_evidence(finding, "the longest stretch", NULL, row->longest.start,
 				row->longest.end);
