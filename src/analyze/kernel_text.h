@@ -1,5 +1,5 @@
 /* kernel_text.h - what the source of a kernel shows that its launches do not: atomic operations of
- * all its threads on one address. */
+ * all its threads on one address, and accesses of neighbouring threads that lie apart. */
 #ifndef WS_ANALYZE_KERNEL_TEXT_H
 #define WS_ANALYZE_KERNEL_TEXT_H
 
@@ -20,5 +20,20 @@ struct ws_kernel_atomic {
  */
 bool ws_find_kernel_atomic(const char *path, const char *kernel, uint64_t until,
 			   struct ws_kernel_atomic *out);
+
+struct ws_kernel_stride {
+	uint32_t line;
+	char access[64]; /* "in[x * height + y]", as the source has it */
+	char type[40];	 /* of a structure, few of whose values are used; "": a multiplied index */
+	uint32_t used, values;
+};
+
+/*
+ * The first access of a kernel to what a parameter points to that lies apart in neighbouring
+ * threads: its index has a multiple of threadIdx.x or of a variable made from it, or it is of
+ * structures of which half of the values or fewer are used. False as above.
+ */
+bool ws_find_kernel_stride(const char *path, const char *kernel, uint64_t until,
+			   struct ws_kernel_stride *out);
 
 #endif

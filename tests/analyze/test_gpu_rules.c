@@ -468,6 +468,55 @@ static void test_atomics_on_one_address(void **state)
 	unlink(path);
 }
 
+static bool is_found_apart(const char *source, const char *words)
+{
+	struct analysed analysed;
+	bool found;
+
+	kernel_source = source;
+	analysed = analyse_program(step_with_a_source);
+	found = find_finding(&analysed, "hot-kernel", words) != NULL;
+	assert_int_equal(find_level(&analysed, "hot-kernel", ""), WS_LEVEL_NOTE);
+	forget_program(&analysed);
+	return found;
+}
+
+#define INDEX "int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y;\n"
+#define STRUCTURE "struct Body {\n  float x, y, z, m[5];\n};\n"
+
+static void test_accesses_that_lie_apart(void **state)
+{
+	static const char apart[] = "neighbouring threads use addresses that lie apart";
+	char path[4096];
+
+	(void)state;
+	assert_true(is_found_apart(COUNT("const float *in, float *out, int h",
+					 INDEX "out[y * h + x] = in[x * h + y];"),
+				   ":5, in[x * h + y]"));
+	assert_true(is_found_apart(
+		COUNT("float *out, int n",
+		      "for (int k = 0; k < n; k++)\n  out[n * threadIdx.x + k] = 0;"),
+		"out[n * threadIdx.x + k]"));
+	assert_true(is_found_apart(STRUCTURE COUNT("Body *b", INDEX "b[x].x += b[x].y;"),
+				   "b[x].x, where it uses 2 of 8 values of each Body"));
+	/* Neighbours, a few together, shared memory, whole elements, and most of their values. */
+	assert_false(is_found_apart(COUNT("float *in, int h",
+					  "__shared__ float tile[32 * 33];\n" INDEX
+					  "in[y * h + x] = tile[x * h];\nin[2 * x] = 0;"),
+				    apart));
+	assert_false(is_found_apart(COUNT("float *in, int h",
+					  "int warp = threadIdx.x / 32;\nin[warp * h] = 0;"),
+				    apart));
+	assert_false(is_found_apart(STRUCTURE COUNT("Body *b, Body *to",
+						    INDEX "Body one = b[x];\nto[x] = one;"),
+				    apart));
+	assert_false(is_found_apart("struct Point { float x, y; };\n" COUNT("Point *p", INDEX
+									    "p[x].x += p[x].y;"),
+				    apart));
+	write_source(path, sizeof(path));
+	unlink(path);
+}
+
 /* ---- libraries that compute or compile on the CPU ---- */
 
 enum { NATIVE_FRAME = 40 };
@@ -692,6 +741,7 @@ int main(void)
 		cmocka_unit_test(test_values_in_local_memory),
 		cmocka_unit_test(test_reserved_local_memory),
 		cmocka_unit_test(test_atomics_on_one_address),
+		cmocka_unit_test(test_accesses_that_lie_apart),
 		cmocka_unit_test(test_tensors_of_the_cpu),
 		cmocka_unit_test(test_a_search_of_cudnn),
 		cmocka_unit_test(test_graphs_made_again_and_again),

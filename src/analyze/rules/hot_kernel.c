@@ -1,5 +1,8 @@
 /* hot_kernel.c - the kernel that is worth optimising. A note: computing is not a fault. */
+#include "analyze/kernel_text.h"
+#include "analyze/launch_places.h"
 #include "analyze/rules/rules.h"
+#include "lanes/row_tree.h"
 
 /* What to do about a kernel that was measured; NULL where nothing was. */
 static const char *choose_advice(enum ws_gpu_bound bound)
@@ -34,10 +37,41 @@ static char *choose_next(const struct ws_analysis *analysis, const struct ws_ker
 	return ws_kernel_command(analysis, kernel);
 }
 
+/* Which accesses lie apart in neighbouring threads, as the kernel's source shows, and what to do;
+ * NULL where it shows none. */
+static const char *put_stride(const struct ws_analysis *analysis,
+			      const struct ws_kernel_fact *kernel, struct ws_finding *finding,
+			      struct ws_text *text)
+{
+	const struct ws_report *report = analysis->model->report;
+	struct ws_code_place place = ws_place_kernel(analysis, kernel->name);
+	const char *path = ws_report_string(report, place.file, NULL), *slash = strrchr(path, '/');
+	struct ws_kernel_stride stride;
+
+	if (ws_is_library_kernel(analysis, kernel) ||
+	    !ws_find_kernel_stride(path, ws_report_string(report, kernel->name, NULL),
+				   (uint64_t)ws_lanes_realtime(report, analysis->model->to),
+				   &stride))
+		return NULL;
+	finding->line = stride.line;
+	ws_text_printf(text, "; neighbouring threads use addresses that lie apart at %s:%u, %s",
+		       slash ? slash + 1 : path, stride.line, stride.access);
+	if (!*stride.type)
+		return "The GPU's memory moves 32 bytes at least for each thread there. Let "
+		       "neighbouring threads (threadIdx.x) use neighbouring addresses: exchange "
+		       "the indexes, or go through a tile in shared memory. Hardware counters say "
+		       "how many bytes are moved and not used.";
+	ws_text_printf(text, ", where it uses %u of %u values of each %s", stride.used,
+		       stride.values, stride.type);
+	return "The GPU's memory moves 32 bytes at least for each thread there. Keep an array for "
+	       "each value (a structure of arrays) instead of an array of structures. Hardware "
+	       "counters say how many bytes are moved and not used.";
+}
+
 static void check_kernels(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_kernel_fact *most = NULL;
-	const char *measured;
+	const char *measured, *apart;
 	struct ws_finding *finding;
 	struct ws_text average = {0}, launch = {0};
 	uint64_t longest = 0;
@@ -57,6 +91,7 @@ static void check_kernels(const struct ws_analysis *analysis, struct ws_findings
 	finding->cost_ns = longest;
 	ws_put_rounded_time(&average, most->ns / most->count);
 	ws_put_launch(analysis, most, finding, &launch);
+	apart = put_stride(analysis, most, finding, &launch);
 	finding->title = ws_format(
 		"The kernel %.80s takes %.0f %% of the time (%llu runs of %s on average)%s",
 		ws_report_string(analysis->model->report, most->name, NULL),
@@ -66,7 +101,7 @@ static void check_kernels(const struct ws_analysis *analysis, struct ws_findings
 	ws_text_free(&launch);
 	measured = choose_advice(analysis->measured.kernels[most - analysis->facts.kernels].bound);
 	finding->advice = ws_strdup(ws_text_or(
-		measured,
+		ws_text_or(measured, apart),
 		ws_is_library_kernel(analysis, most)
 			? "Nothing else holds the program up as long."
 			: "Nothing else holds the program up as long. Hardware counters say what "
@@ -81,7 +116,8 @@ const struct ws_rule ws_rule_hot_kernel = {
 	.name = "hot-kernel",
 	.title = "The kernel to look at with hardware counters",
 	.about = "The kernel that takes most of the critical path, from 20 % on; where GPU metrics "
-		 "were sampled, what it is bound by. Never more than a note.",
+		 "were sampled, what it is bound by; where its source is on this machine, accesses "
+		 "that lie apart in neighbouring threads. Never more than a note.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_kernels,
 	.check = check_kernels,
