@@ -97,15 +97,45 @@ export const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader"],
 });
 
-export async function open(server, options = {}) {
-  const context = await browser.newContext({
-    viewport: { width: 1400, height: 900 },
-    locale: "en-GB",
-    ...options,
-  });
-  const page = await context.newPage();
+/* To make a context of the browser, and what it needs for its first page, costs more than a page:
+ * one that is through with a page is kept for the next of its kind. */
+const idle = new Map(), // by their options
+  origins = new Set(); // that they may have kept something of
+
+/** A context that keeps nothing of pages before. */
+async function takeContext(kind, options) {
+  const used = idle.get(kind)?.pop();
+  if (!used)
+    return browser.newContext({
+      viewport: { width: 1400, height: 900 },
+      locale: "en-GB",
+      ...options,
+    });
+  const cdp = await used.newCDPSession(used.pages()[0]);
+  for (const origin of origins)
+    await cdp.send("Storage.clearDataForOrigin", { origin, storageTypes: "all" });
+  await cdp.detach();
+  return used;
+}
+
+/** Leave a page and those that it opened; an empty one holds the place. */
+async function giveBack(kind, context) {
+  await context.clearPermissions();
+  const pages = context.pages();
+  await context.newPage();
+  await Promise.all(pages.map((page) => page.close()));
+  idle.set(kind, [...(idle.get(kind) ?? []), context]);
+}
+
+/** `search` stands behind the address. */
+export async function open(server, { search = "", ...options } = {}) {
+  const origin = new URL(server.url).origin,
+    kind = JSON.stringify(options),
+    isKept = origin !== "null", // what files keep belongs to no origin that can be emptied
+    context = await takeContext(isKept ? kind : "file", options);
+  if (isKept) origins.add(origin);
+  const page = context.pages()[0] ?? (await context.newPage());
   const wrong = [];
-  const origin = new URL(server.url).origin;
   page.on(
     "console",
     (m) =>
@@ -126,15 +156,15 @@ export async function open(server, options = {}) {
     )
       wrong.push(`request: ${r.url()}`);
   });
-  await page.goto(server.url + (options.search ?? ""));
-  const t = new Page(page, context, wrong);
+  await page.goto(server.url + search);
+  const t = new Page(page, context, wrong, isKept ? () => giveBack(kind, context) : undefined);
   await t.settled();
   return t;
 }
 
 export class Page {
-  constructor(page, context, wrong) {
-    Object.assign(this, { page, context, wrong });
+  constructor(page, context, wrong, leave = () => context.close()) {
+    Object.assign(this, { page, context, wrong, leave });
   }
   eval(f, arg) {
     return this.page.evaluate(f, arg);
@@ -256,7 +286,7 @@ export class Page {
     if (options.key) await page.keyboard.up(options.key);
   }
   async end() {
-    await this.context.close();
+    await this.leave();
     if (this.wrong.length) throw new Error(this.wrong.join("\n"));
   }
 }
