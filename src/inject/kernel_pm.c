@@ -29,7 +29,7 @@ static struct {
 
 static struct {
 	void *object;
-	uint8_t *image; /* 46 MB; kept for other launches with the same plan */
+	uint8_t *image;
 	size_t image_bytes;
 	bool overflow, first_passed;
 } run;
@@ -172,8 +172,6 @@ static int make_plan(int device)
 	if (plan.device == device && plan.host)
 		return plan.count ? 0 : CUPTI_ERR_NOT_SUPPORTED;
 	plan.device = device;
-	free(run.image);
-	run.image = NULL;
 	rc = read_availability();
 	if (rc)
 		return rc;
@@ -218,6 +216,7 @@ static int set_interval(uint64_t interval)
 	return pm.set_config(&config) ? rc : 0;
 }
 
+/* A new object has to be asked for the size of its images before it can clear one. */
 static int make_image(void)
 {
 	struct pm_image_size size = {.size = PM_SIZE(pm_image_size, bytes),
@@ -225,9 +224,9 @@ static int make_image(void)
 				     .names = plan.names,
 				     .count = plan.count,
 				     .samples = IMAGE_SAMPLES};
-	int rc = run.image ? 0 : pm.image_size(&size);
+	int rc = pm.image_size(&size);
 
-	if (rc || run.image)
+	if (rc)
 		return rc;
 	run.image_bytes = size.bytes;
 	run.image = calloc(1, size.bytes);
@@ -255,7 +254,9 @@ static void end_run(void)
 {
 	if (run.object)
 		call(pm.disable);
+	free(run.image);
 	run.object = NULL;
+	run.image = NULL;
 }
 
 static int begin_run(uint64_t duration, const char **what)

@@ -280,7 +280,7 @@ static const struct {
 enum { MOMENTS = sizeof(moments) / sizeof(moments[0]), MOMENTS_AT_ONCE = 4 };
 
 static struct {
-	int enabled, started, stopped, dirty;
+	int enabled, sized, started, stopped, dirty;
 	uint64_t interval;
 	unsigned runs_before;
 	size_t given, inside; /* decoded; of these in the image */
@@ -506,7 +506,7 @@ CALL(PmSamplingEnable, pm_enable)
 	if (standin_fault("nopm") || state.enabled || pm.enabled)
 		return PM_ERROR_HARDWARE_BUSY;
 	pm.enabled = 1;
-	pm.stopped = 0;
+	pm.sized = pm.stopped = 0;
 	p->object = &pm;
 	return 0;
 }
@@ -523,12 +523,13 @@ CALL(PmSamplingSetConfig, pm_set_config)
 CALL(PmSamplingGetCounterDataSize, pm_image_size)
 {
 	p->bytes = 64;
+	pm.sized = 1;
 	return !p->samples || !p->count;
 }
 CALL(PmSamplingCounterDataImageInitialize, pm_image_initialize)
 {
 	pm.inside = pm.dirty = 0;
-	return p->bytes != 64;
+	return pm.sized && p->bytes == 64 ? 0 : CUPTI_ERR_INVALID_PARAMETER;
 }
 CALL(PmSamplingStart, pm_object)
 {
