@@ -380,6 +380,7 @@ static void test_reserved_local_memory(void **state)
 /* ---- what the source of a kernel shows ---- */
 
 static const char *kernel_source;
+static bool sampled_launches = true;
 
 /* A file that is older than what was recorded. */
 static void write_source(char *path, size_t size)
@@ -409,8 +410,11 @@ static void step_with_a_source(struct program *program, int number)
 		    .name = make_string(program, "launch"), .file = make_string(program, path));
 		ROW(program, stack, .id = 3, .frame = 3);
 	}
-	ROW(program, sample, .start = program->now + US, .thread = 1, .weight = US, .frame = 3,
-	    .flags = WS_SAMPLE_CLOCK, .time = US);
+	if (sampled_launches)
+		ROW(program, sample, .start = program->now + US, .thread = 1, .weight = US,
+		    .frame = 3, .flags = WS_SAMPLE_CLOCK, .time = US);
+	else
+		compute_at(program, 3, 100 * US);
 	add_kernel(program, 0, "count", 4 * MS, full);
 }
 
@@ -445,6 +449,11 @@ static void test_atomics_on_one_address(void **state)
 	assert_int_equal(find_atomics(COUNT("float *x", "atomicAdd(&everything, x[0]);"),
 				      "everything"),
 			 WS_LEVEL_WARNING);
+	/* No sample shows what launches it. */
+	sampled_launches = false;
+	assert_int_equal(find_atomics(COUNT("float *x", "atomicAdd(x, x[0]);"), ", x, "),
+			 WS_LEVEL_WARNING);
+	sampled_launches = true;
 	/* Addresses that differ, shared memory, and what one thread does for its block. */
 	assert_int_equal(find_atomics(COUNT("int *bins, int *x", "atomicAdd(&bins[x[1]], 1);"), ""),
 			 -1);

@@ -5,7 +5,6 @@
  * kernel whose threads take little time each is not held up by it.
  */
 #include "analyze/kernel_text.h"
-#include "analyze/launch_places.h"
 #include "analyze/rules/rules.h"
 #include "lanes/row_tree.h"
 
@@ -24,13 +23,13 @@ static void report_kernel(const struct ws_analysis *analysis, const struct ws_ke
 			  uint64_t on_path, struct ws_findings *findings)
 {
 	const struct ws_report *report = analysis->model->report;
-	struct ws_code_place place = ws_place_kernel(analysis, kernel->name);
 	const char *name = ws_report_string(report, kernel->name, NULL), *path, *slash;
 	struct ws_kernel_atomic atomic;
 	struct ws_finding *finding;
 	struct ws_text launch = {0};
+	uint32_t file;
 
-	path = ws_report_string(report, place.file, NULL);
+	path = ws_find_kernel_source(analysis, kernel, &file);
 	if (!ws_find_kernel_atomic(
 		    path, name, (uint64_t)ws_lanes_realtime(report, analysis->model->to), &atomic))
 		return;
@@ -38,6 +37,7 @@ static void report_kernel(const struct ws_analysis *analysis, const struct ws_ke
 					(uint64_t)((double)on_path * GAIN));
 	finding->level = ws_min(finding->level, WS_LEVEL_WARNING);
 	ws_put_launch(analysis, kernel, finding, &launch);
+	finding->file = file;
 	finding->line = atomic.line;
 	slash = strrchr(path, '/');
 	finding->title = ws_format("All threads of the kernel %s do %s on one address, %s, one "
@@ -67,8 +67,9 @@ const struct ws_rule ws_rule_atomics = {
 	.about = "The source of a kernel of more than 20 us on average, which takes 10 % of the "
 		 "critical path or more, has an atomic operation that all threads do on the same "
 		 "address, and a run takes 0.1 ns or more for each thread. Only where the source "
-		 "is on this machine, unchanged, in the file that launches the kernel. Never more "
-		 "than a warning, since what the operations cost is not recorded.",
+		 "is on this machine, unchanged, in the file that launches the kernel or, where "
+		 "that is not known, runs most. Never more than a warning, since what the "
+		 "operations cost is not recorded.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_kernels,
 	.check = check_atomics,

@@ -1,6 +1,5 @@
 /* hot_kernel.c - the kernel that is worth optimising. A note: computing is not a fault. */
 #include "analyze/kernel_text.h"
-#include "analyze/launch_places.h"
 #include "analyze/rules/rules.h"
 #include "lanes/row_tree.h"
 
@@ -44,15 +43,17 @@ static const char *put_stride(const struct ws_analysis *analysis,
 			      struct ws_text *text)
 {
 	const struct ws_report *report = analysis->model->report;
-	struct ws_code_place place = ws_place_kernel(analysis, kernel->name);
-	const char *path = ws_report_string(report, place.file, NULL), *slash = strrchr(path, '/');
 	struct ws_kernel_stride stride;
+	uint32_t file;
+	const char *path = ws_find_kernel_source(analysis, kernel, &file),
+		   *slash = strrchr(path, '/');
 
 	if (ws_is_library_kernel(analysis, kernel) ||
 	    !ws_find_kernel_stride(path, ws_report_string(report, kernel->name, NULL),
 				   (uint64_t)ws_lanes_realtime(report, analysis->model->to),
 				   &stride))
 		return NULL;
+	finding->file = file;
 	finding->line = stride.line;
 	ws_text_printf(text, "; neighbouring threads use addresses that lie apart at %s:%u, %s",
 		       slash ? slash + 1 : path, stride.line, stride.access);

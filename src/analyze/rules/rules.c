@@ -279,6 +279,19 @@ void ws_put_launch(const struct ws_analysis *analysis, const struct ws_kernel_fa
 	ws_point_at(finding, &place);
 }
 
+const char *ws_find_kernel_source(const struct ws_analysis *analysis,
+				  const struct ws_kernel_fact *kernel, uint32_t *file)
+{
+	*file = ws_place_kernel(analysis, kernel->name).file;
+	for (size_t i = 0; !*file && i < analysis->breakdown.count; i++)
+		if (analysis->breakdown.rows[i].place.users)
+			*file = analysis->breakdown.rows[i].place.file;
+	for (size_t i = 0; !*file && i < analysis->facts.call_count; i++)
+		if (analysis->facts.calls[i].place.users)
+			*file = analysis->facts.calls[i].place.file;
+	return ws_report_string(analysis->model->report, *file, NULL);
+}
+
 void ws_point_at(struct ws_finding *finding, const struct ws_code_place *place)
 {
 	finding->file = place->file;

@@ -53,6 +53,12 @@ void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_pl
 void ws_put_launch(const struct ws_analysis *analysis, const struct ws_kernel_fact *kernel,
 		   struct ws_finding *finding, struct ws_text *text);
 
+/* Where the source of a kernel may be: the file that launches it, or else one of the user's that
+ * the path goes through. Its path as the report has it; "" where none is known. `file` is its
+ * number, for findings that point at a line of it. */
+const char *ws_find_kernel_source(const struct ws_analysis *analysis,
+				  const struct ws_kernel_fact *kernel, uint32_t *file);
+
 /* Whether a place does what is done once, such as importing modules. */
 bool ws_is_start_up(const struct ws_code_place *place);
 /* Mark a finding about a program's start where GPUs worked for longer than that took. */
