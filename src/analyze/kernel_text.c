@@ -203,36 +203,58 @@ static uint32_t find_line(const char *text, const char *at)
 	return line;
 }
 
+/* The first argument of a call whose bracket opens at `open`; to NULL where it does not end. */
+static struct part find_target(const char *open, const char *end)
+{
+	struct part target = {open + 1, open + 1};
+
+	for (; target.to < end && *target.to != ','; target.to++)
+		if (*target.to == '(' || *target.to == '[') {
+			target.to = find_closing(target.to);
+			if (!target.to)
+				return target;
+		}
+	return trim_target(target);
+}
+
+/* Whether a target is a place in what a parameter points to: bins[key], bins + key. */
+static bool is_in_parameter(const char *text, struct part target, struct part parameters)
+{
+	size_t length = 0;
+
+	while (target.from + length < target.to && is_word_part(target.from[length]))
+		length++;
+	return length && find_word(text, parameters, target.from, length);
+}
+
 static bool find_atomic(const char *text, struct part parameters, struct part body,
 			struct ws_kernel_atomic *out)
 {
-	for (const char *at = body.from; at < body.to; at++) {
+	bool found = false;
+
+	for (const char *at = body.from; at < body.to && !(found && out->one_address); at++) {
 		size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_");
 		struct part target;
+		bool one;
 
 		if (strncmp(at, "atomic", 6) != 0 || !isupper((unsigned char)at[6]) ||
 		    !is_word_at(text, at, length) || at[length] != '(')
 			continue;
-		target.from = at + length + 1;
-		for (target.to = target.from; target.to < body.to && *target.to != ','; target.to++)
-			if (*target.to == '(' || *target.to == '[') {
-				const char *end = find_closing(target.to);
-
-				if (!end)
-					return false;
-				target.to = end;
-			}
-		target = trim_target(target);
-		if (!is_shared_by_all(text, target, parameters, (struct part){body.from, at}) ||
+		target = find_target(at + length, body.to);
+		if (!target.to)
+			return found;
+		one = is_shared_by_all(text, target, parameters, (struct part){body.from, at});
+		if ((!one && (found || !is_in_parameter(text, target, parameters))) ||
 		    is_chosen(text, &body, at))
 			continue;
+		found = true;
+		out->one_address = one;
 		out->line = find_line(text, at);
 		snprintf(out->function, sizeof(out->function), "%.*s", (int)length, at);
 		snprintf(out->target, sizeof(out->target), "%.*s", (int)(target.to - target.from),
 			 target.from);
-		return true;
 	}
-	return false;
+	return found;
 }
 
 /* ---- accesses that lie apart in neighbouring threads ---- */

@@ -10,13 +10,15 @@ struct ws_kernel_atomic {
 	uint32_t line;
 	char function[24]; /* "atomicAdd" */
 	char target[64];   /* "sum", as the source has it */
+	bool one_address;  /* the same for all threads */
 };
 
 /*
  * The first atomic operation in a kernel's body whose address is the same for all threads: a
- * parameter of the kernel or a variable outside it, as it is or with a constant index. Those that
- * only some threads do (if (threadIdx.x == 0)) do not count. False where there is none, the file
- * does not define the kernel, cannot be read or was changed after `until` (nanoseconds since 1970).
+ * parameter of the kernel or a variable outside it, as it is or with a constant index; where there
+ * is none, the first on another place in what a parameter points to. Those that only some threads
+ * do (if (threadIdx.x == 0)) do not count. False where there is none, the file does not define the
+ * kernel, cannot be read or was changed after `until` (nanoseconds since 1970).
  */
 bool ws_find_kernel_atomic(const char *path, const char *kernel, uint64_t until,
 			   struct ws_kernel_atomic *out);

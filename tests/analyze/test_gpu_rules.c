@@ -493,6 +493,25 @@ static bool is_found_apart(const char *source, const char *words)
 #define INDEX "int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y;\n"
 #define STRUCTURE "struct Body {\n  float x, y, z, m[5];\n};\n"
 
+static void test_atomics_on_many_addresses(void **state)
+{
+	char path[4096];
+
+	(void)state;
+	assert_true(is_found_apart(COUNT("int *bins, int *x, int *all",
+					 INDEX "atomicAdd(&bins[x[y]], 1);"),
+				   "; its threads do atomicAdd on bins[x[y]] at "));
+	/* One address is another rule's, also where it comes later; shared memory is well. */
+	assert_false(is_found_apart(COUNT("int *bins, int *x, int *all",
+					  INDEX "atomicAdd(&bins[x[y]], 1);\natomicAdd(all, 1);"),
+				    "atomicAdd"));
+	assert_false(is_found_apart(COUNT("int *x", "__shared__ int bins[32];\n" INDEX
+						    "atomicAdd(&bins[x[y]], 1);"),
+				    "atomicAdd"));
+	write_source(path, sizeof(path));
+	unlink(path);
+}
+
 static void test_accesses_that_lie_apart(void **state)
 {
 	static const char apart[] = "neighbouring threads use addresses that lie apart";
@@ -751,6 +770,7 @@ int main(void)
 		cmocka_unit_test(test_reserved_local_memory),
 		cmocka_unit_test(test_atomics_on_one_address),
 		cmocka_unit_test(test_accesses_that_lie_apart),
+		cmocka_unit_test(test_atomics_on_many_addresses),
 		cmocka_unit_test(test_tensors_of_the_cpu),
 		cmocka_unit_test(test_a_search_of_cudnn),
 		cmocka_unit_test(test_graphs_made_again_and_again),

@@ -30,8 +30,10 @@ static void report_kernel(const struct ws_analysis *analysis, const struct ws_ke
 	uint32_t file;
 
 	path = ws_find_kernel_source(analysis, kernel, &file);
-	if (!ws_find_kernel_atomic(
-		    path, name, (uint64_t)ws_lanes_realtime(report, analysis->model->to), &atomic))
+	if (!ws_find_kernel_atomic(path, name,
+				   (uint64_t)ws_lanes_realtime(report, analysis->model->to),
+				   &atomic) ||
+	    !atomic.one_address)
 		return;
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_atomics, on_path,
 					(uint64_t)((double)on_path * GAIN));

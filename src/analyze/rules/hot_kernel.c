@@ -38,41 +38,60 @@ static char *choose_next(const struct ws_analysis *analysis, const struct ws_ker
 
 /* Which accesses lie apart in neighbouring threads, as the kernel's source shows, and what to do;
  * NULL where it shows none. */
-static const char *put_stride(const struct ws_analysis *analysis,
-			      const struct ws_kernel_fact *kernel, struct ws_finding *finding,
+static const char *put_stride(const struct ws_kernel_stride *stride, const char *file,
 			      struct ws_text *text)
 {
-	const struct ws_report *report = analysis->model->report;
-	struct ws_kernel_stride stride;
-	uint32_t file;
-	const char *path = ws_find_kernel_source(analysis, kernel, &file),
-		   *slash = strrchr(path, '/');
-
-	if (ws_is_library_kernel(analysis, kernel) ||
-	    !ws_find_kernel_stride(path, ws_report_string(report, kernel->name, NULL),
-				   (uint64_t)ws_lanes_realtime(report, analysis->model->to),
-				   &stride))
-		return NULL;
-	finding->file = file;
-	finding->line = stride.line;
 	ws_text_printf(text, "; neighbouring threads use addresses that lie apart at %s:%u, %s",
-		       slash ? slash + 1 : path, stride.line, stride.access);
-	if (!*stride.type)
+		       file, stride->line, stride->access);
+	if (!*stride->type)
 		return "The GPU's memory moves 32 bytes at least for each thread there. Let "
 		       "neighbouring threads (threadIdx.x) use neighbouring addresses: exchange "
 		       "the indexes, or go through a tile in shared memory. Hardware counters say "
 		       "how many bytes are moved and not used.";
-	ws_text_printf(text, ", where it uses %u of %u values of each %s", stride.used,
-		       stride.values, stride.type);
+	ws_text_printf(text, ", where it uses %u of %u values of each %s", stride->used,
+		       stride->values, stride->type);
 	return "The GPU's memory moves 32 bytes at least for each thread there. Keep an array for "
 	       "each value (a structure of arrays) instead of an array of structures. Hardware "
 	       "counters say how many bytes are moved and not used.";
 }
 
+/* What the kernel's source shows, and what to do; NULL where it shows nothing. */
+static const char *put_source(const struct ws_analysis *analysis,
+			      const struct ws_kernel_fact *kernel, struct ws_finding *finding,
+			      struct ws_text *text)
+{
+	const struct ws_report *report = analysis->model->report;
+	const char *name = ws_report_string(report, kernel->name, NULL);
+	uint64_t until = (uint64_t)ws_lanes_realtime(report, analysis->model->to);
+	struct ws_kernel_stride stride;
+	struct ws_kernel_atomic atomic;
+	uint32_t file;
+	const char *path = ws_find_kernel_source(analysis, kernel, &file),
+		   *slash = strrchr(path, '/'), *last = slash ? slash + 1 : path;
+
+	if (ws_is_library_kernel(analysis, kernel))
+		return NULL;
+	if (ws_find_kernel_stride(path, name, until, &stride)) {
+		finding->file = file;
+		finding->line = stride.line;
+		return put_stride(&stride, last, text);
+	}
+	/* Those on one address are another rule's. */
+	if (!ws_find_kernel_atomic(path, name, until, &atomic) || atomic.one_address)
+		return NULL;
+	finding->file = file;
+	finding->line = atomic.line;
+	ws_text_printf(text, "; its threads do %s on %s at %s:%u", atomic.function, atomic.target,
+		       last, atomic.line);
+	return "Where many threads do atomic operations on few addresses, these take turns: let "
+	       "each block do them in shared memory first, and add the results up at its end. "
+	       "Hardware counters say how long it waits for them.";
+}
+
 static void check_kernels(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_kernel_fact *most = NULL;
-	const char *measured, *apart;
+	const char *measured, *source;
 	struct ws_finding *finding;
 	struct ws_text average = {0}, launch = {0};
 	uint64_t longest = 0;
@@ -92,7 +111,7 @@ static void check_kernels(const struct ws_analysis *analysis, struct ws_findings
 	finding->cost_ns = longest;
 	ws_put_rounded_time(&average, most->ns / most->count);
 	ws_put_launch(analysis, most, finding, &launch);
-	apart = put_stride(analysis, most, finding, &launch);
+	source = put_source(analysis, most, finding, &launch);
 	finding->title = ws_format(
 		"The kernel %.80s takes %.0f %% of the time (%llu runs of %s on average)%s",
 		ws_report_string(analysis->model->report, most->name, NULL),
@@ -102,7 +121,7 @@ static void check_kernels(const struct ws_analysis *analysis, struct ws_findings
 	ws_text_free(&launch);
 	measured = choose_advice(analysis->measured.kernels[most - analysis->facts.kernels].bound);
 	finding->advice = ws_strdup(ws_text_or(
-		ws_text_or(measured, apart),
+		ws_text_or(measured, source),
 		ws_is_library_kernel(analysis, most)
 			? "Nothing else holds the program up as long."
 			: "Nothing else holds the program up as long. Hardware counters say what "
@@ -118,7 +137,8 @@ const struct ws_rule ws_rule_hot_kernel = {
 	.title = "The kernel to look at with hardware counters",
 	.about = "The kernel that takes most of the critical path, from 20 % on; where GPU metrics "
 		 "were sampled, what it is bound by; where its source is on this machine, accesses "
-		 "that lie apart in neighbouring threads. Never more than a note.",
+		 "that lie apart in neighbouring threads and atomic operations. Never more than a "
+		 "note.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_kernels,
 	.check = check_kernels,
