@@ -12,7 +12,10 @@
 #include "record/process_memory.h"
 #include "symbols/symtab.h"
 
-enum { MOST_HEAPS = 8, MOST_ENTRIES = 65536, MOST_STEPS = 4096, LONGEST_NAME = 1024 };
+enum { MOST_HEAPS = 8, MOST_ENTRIES = 65536, LONGEST_NAME = 1024 };
+/* A step goes back by up to 254 segments, mostly of 128 bytes: blocks of 8 MB. What the target
+ * writes there decides how many steps are made, each of which is a system call. */
+enum { MOST_STEPS = 256 };
 
 /* ---- the layout, as libjvm.so describes it ---- */
 
