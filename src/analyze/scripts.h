@@ -1,6 +1,6 @@
 /*
  * scripts.h - what interpreters written in C do for the scripts that they run: Perl, Ruby, PHP,
- * Lua, Tcl, awk and shells.
+ * Lua, Tcl, awk, node and shells.
  *
  * Their functions are not the user's, and the lines of the script are not known. But the functions
  * that do one operation of the language tell what the script asks for.
@@ -28,6 +28,7 @@ struct ws_interpreter {
 	const char *name;
 	const char *files[4]; /* how its programs' and libraries' names begin */
 	const char *advice;   /* how to see which line takes the time */
+	bool compiles;	      /* scripts to machine code: time in what is not known is theirs */
 	struct ws_script_work works[WS_SCRIPT_WORKS]; /* what tells most comes first */
 };
 

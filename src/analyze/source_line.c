@@ -166,6 +166,11 @@ static bool has_statement(const char *line, const char *word)
 	return false;
 }
 
+static bool is_comment(const char *line)
+{
+	return *line == '#' || !strncmp(line, "//", 2);
+}
+
 size_t ws_find_statements(const char *path, uint64_t until, const char *const *words,
 			  uint32_t *lines, size_t most)
 {
@@ -179,7 +184,7 @@ size_t ws_find_statements(const char *path, uint64_t until, const char *const *w
 		const char *line = buffer + strspn(buffer, " \t");
 		bool found = false;
 
-		for (size_t k = 0; words[k] && *line != '#' && !found; k++)
+		for (size_t k = 0; words[k] && !is_comment(line) && !found; k++)
 			found = has_statement(line, words[k]);
 		if (found)
 			lines[count++] = i;
@@ -279,8 +284,15 @@ static void read_line(struct blocks *blocks, const char *line, uint32_t number)
 
 static bool is_comparison(const char *line)
 {
+	static const char *const conditions[] = {"if ", "elif ", "while ", NULL};
+
 	line += strspn(line, " \t");
-	return !strncmp(line, "if ", 3) && strstr(line, " == ");
+	return (starts_with_any(line, conditions) || strstr(line, " if ")) && strstr(line, " == ");
+}
+
+static bool is_loop_head(const char *line)
+{
+	return classify_line(line + strspn(line, " \t")) == BLOCK_LOOP && !strchr(line, '[');
 }
 
 /* Whether a line makes what has the name, as a lock: self.slots = asyncio.Semaphore(). */
@@ -332,6 +344,8 @@ struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint6
 		read_line(&blocks, buffer, line - left + 1);
 		left--;
 	}
+	if (buffer && is_loop_head(buffer) && getline(&buffer, &capacity, file) < 0)
+		left = 1; /* a loop without a body */
 	around.compares = buffer && is_comparison(buffer);
 	free(buffer);
 	for (size_t i = left ? 0 : blocks.count; i--;) {
@@ -346,6 +360,7 @@ struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint6
 			break;
 	}
 	fclose(file);
+	around.searches = around.compares && around.loop;
 	return around;
 }
 

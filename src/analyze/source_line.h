@@ -37,7 +37,9 @@ struct ws_line_around {
 	uint32_t taken; /* the line that takes it: async with ... */
 	bool plain;	/* the function is no coroutine */
 	unsigned loops; /* how many nested loops; those of comprehensions are not told */
-	bool compares;	/* it is a condition that compares two values: if left.id == right.id: */
+	bool compares;	/* it is a condition that compares two values (if left.id == right.id:), or
+			 * the head of a loop that begins with one */
+	bool searches;	/* the same within a loop: for item in items: if item.id == wanted: */
 };
 /* By the lines before it, under the same conditions; nothing where it cannot be told. */
 struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint64_t until);

@@ -403,6 +403,31 @@ print(len(fill(12000)))
 
 
 @live
+def loops_that_search_and_comprehensions_are_said():
+    program = """def find(customers, wanted):
+    for customer in customers:
+        if customer["id"] == wanted:
+            return customer
+def join(known):
+    for n in range(len(known)):
+        find(known, n)
+join([{"id": n} for n in range(2500)])
+"""
+    check_first(
+        record("search", program),
+        "hot-code",
+        "which compares items one by one, called in a loop at join (search.py:7)",
+        "each search becomes one look-up",
+    )
+    program = """rows = [(k * 7919 % 365, k % 40) for k in range(40000)]
+print(len({day: [v for d, v in rows if d == day] for day in range(365)}))
+"""
+    report = record("group", program)
+    if sys.version_info < (3, 12):  # later ones have no frames of comprehensions
+        check_first(report, "hot-code", "in 2 nested loops, which compare each item with each")
+
+
+@live
 def processes_are_named_by_the_line_that_starts_them():
     program = """import subprocess
 def pack(name):

@@ -83,6 +83,72 @@ def a_shell_that_reads_slowly_comes_before_those_who_wait_for_it():
     check_absent(report, "serial-section")
 
 
+BUILD = """out=""
+for i in $(seq 1 2500); do
+  out="$out<li>item number $i of a list that grows and grows</li>"
+done
+echo ${#out}
+"""
+
+
+@live
+def a_shell_that_copies_its_text_each_time_is_named():
+    report = run_script("bash", "build.sh", BUILD)
+    check_first(report, "script-work", "copies the whole text", 'at line 3: out="$out')
+
+
+DEDUPE = """// Leaves out what was seen before: seen.includes(id)
+const seen = [];
+for (let i = 0; i < 40000; i++) {
+  const id = 'id' + (i * 7919 % 20011);
+  if (!seen.includes(id)) seen.push(id);
+}
+console.log(seen.length);
+"""
+
+
+@live
+def a_search_in_javascript_is_named():
+    report = run_script("node", "dedupe.js", DEDUPE)
+    check_first(report, "script-work", "node computes in dedupe.js", "at line 5: if (!seen")
+    check_absent(report, "serial-section")
+    check_absent(report, "slow-stage")
+
+
+COMPUTE = """let v = 1;
+for (let i = 0; i < 300000000; i++) v = (v * 31 + i) % 1000003;
+console.log(v);
+"""
+
+
+@live
+def javascript_that_only_computes_is_not_said_to_do_more():
+    check_absent(run_script("node", "compute.js", COMPUTE), "script-work")
+
+
+ASK = """const http = require('http');
+const server = http.createServer((request, answer) => setTimeout(() => answer.end('yes'), 10));
+const ask = (port) => new Promise((done) => {
+  http.get({ port }, (answer) => { answer.resume(); answer.on('end', done); });
+});
+server.listen(0, async () => {
+  for (let i = 0; i < 60; i++) await ask(server.address().port);
+  server.close();
+});
+"""
+
+
+@live
+def javascript_that_awaits_in_a_loop_is_named():
+    check_first(
+        run_script("node", "ask.js", ASK),
+        "blocking-io",
+        "The event loop of node has nothing to do",
+        "at line 7: for (let i = 0",
+        "Promise.all",
+    )
+
+
 @live
 def a_script_is_named_though_its_interpreter_has_no_symbols():
     program = "BEGIN { for (i = 0; i < 4000000; i++) sum += i % 7; print sum }"

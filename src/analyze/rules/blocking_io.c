@@ -5,6 +5,7 @@
  * opens a connection for each request has another path each time.
  */
 #include "analyze/rules/blocked_loop.h"
+#include "analyze/scripts.h"
 #include "analyze/source_line.h"
 #include "analyze/tasks.h"
 #include "lanes/row_tree.h"
@@ -260,6 +261,37 @@ static void explain_tasks(const struct ws_analysis *analysis, const struct io_gr
 	ws_text_free(&thread);
 }
 
+/* Which function awaits is not recorded for JavaScript: the lines are named where they are few. */
+static void explain_node(const struct ws_analysis *analysis, const struct io_group *group,
+			 struct ws_finding *finding)
+{
+	static const struct ws_script_work awaiting = {.words = {"await", NULL}};
+	const struct ws_process_info *process =
+		ws_find_process(analysis->model->who, group->process);
+	uint32_t interpreter = ws_find_interpreter(process->exe);
+	struct ws_text lines = {0};
+
+	if (group->most.cause != WS_CAUSE_POLL || !interpreter ||
+	    strcmp(ws_get_interpreter(interpreter)->name, "node"))
+		return;
+	ws_put_script_statements(analysis->model, process->cmdline, &awaiting, &lines);
+	free(finding->title);
+	free(finding->advice);
+	finding->title = ws_format("The event loop of node has nothing to do but to wait, %llu "
+				   "times, %.3g ms each: it awaits%s [%s %u]",
+				   (unsigned long long)group->waits,
+				   (double)group->ns / 1e6 / (double)group->waits,
+				   ws_text_or(lines.text, " timers or answers"), process->name,
+				   process->pid);
+	finding->advice = ws_strdup(
+		"Start what does not need the result before it together (Promise.all) instead of "
+		"awaiting one after the other in a loop; and wait for events instead of asking "
+		"again after a pause (setTimeout, setInterval).");
+	free(finding->assumption);
+	finding->assumption = ws_strdup("its requests wait side by side");
+	ws_text_free(&lines);
+}
+
 /* TCP acknowledges after 40 ms what it could not answer at once; a sender that has sent a small
  * piece waits for that before it sends the next (Nagle's algorithm). */
 static void explain_delay(const struct io_group *group, const char *call, const char *path,
@@ -324,6 +356,7 @@ static void report_group(const struct ws_analysis *analysis, const struct io_gro
 		finding->advice =
 			ws_strdup(choose_advice(call, ws_report_string(report, row->path, NULL)));
 	explain_tasks(analysis, group, finding);
+	explain_node(analysis, group, finding);
 	if (!finding->assumption)
 		finding->assumption = ws_strdup("the rest of the program does not wait for it");
 	ws_say_lone_worker(analysis, row, finding);

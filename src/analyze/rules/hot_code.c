@@ -320,11 +320,33 @@ static struct ws_line_around look_around(const struct ws_model *model,
 				   (uint64_t)ws_lanes_realtime(model->report, model->to));
 }
 
+static const char *const comprehensions[] = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>",
+					     NULL};
+
+static bool starts_with_any(const char *text, const char *const *beginnings)
+{
+	for (; *beginnings; beginnings++)
+		if (!strncmp(text, *beginnings, strlen(*beginnings)))
+			return true;
+	return false;
+}
+
 static bool is_comprehension(const struct ws_model *model, uint32_t function)
 {
 	const char *name = ws_stacks_get_function(model->stacks, function)->name;
 
 	return strstr(name, "comp>") || strstr(name, "<genexpr>");
+}
+
+/* How many comprehensions a function is in: "by_day.<locals>.<dictcomp>.<listcomp>" is in two. */
+static unsigned count_comprehensions(const struct ws_model *model, uint32_t function)
+{
+	const char *name = ws_stacks_get_function(model->stacks, function)->name;
+	unsigned count = 0;
+
+	for (const char *at = strchr(name, '<'); at; at = strchr(at + 1, '<'))
+		count += starts_with_any(at, comprehensions);
+	return count;
 }
 
 /* ", in 2 nested loops", or ", called in a loop at fill (invoice.py:14)". */
@@ -336,6 +358,7 @@ static const char *put_loops(const struct ws_analysis *analysis, const struct ws
 	uint32_t frame;
 	struct ws_code_place caller;
 
+	around.loops += count_comprehensions(model, code->function);
 	if (around.loops >= 2) {
 		ws_text_printf(text, ", in %u nested loops%s", around.loops,
 			       around.compares ? ", which compare each item with each" : "");
@@ -349,8 +372,12 @@ static const char *put_loops(const struct ws_analysis *analysis, const struct ws
 	    (!is_comprehension(model, caller.function) && !look_around(model, &caller).loop))
 		return "";
 	caller.leaf = caller.function;
-	ws_text_puts(text, ", called in a loop");
+	ws_text_printf(text, "%s, called in a loop",
+		       around.searches ? ", which compares items one by one" : "");
 	ws_put_at_place(analysis, &caller, text);
+	if (around.searches)
+		return "Put the items into a dictionary, by what is compared: each search becomes "
+		       "one look-up. ";
 	return "If it computes the same, or nearly the same, each time that it is called: keep the "
 	       "result, and change it where the data change. ";
 }

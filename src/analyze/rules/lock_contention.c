@@ -558,10 +558,18 @@ static void check_spinning(const struct ws_analysis *analysis, struct ws_finding
 	ws_text_free(&place);
 }
 
+/* JavaScript has no locks: the threads beside its own are helpers, which wait for work. */
+static bool is_javascript(const struct ws_model *model)
+{
+	return !strcmp(ws_find_process(model->who, model->process)->name, "node");
+}
+
 static void check_locks(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	struct lock_waits waits;
 
+	if (is_javascript(analysis->model))
+		return;
 	if (!find_waits(analysis, findings, &waits)) {
 		check_spinning(analysis, findings);
 		return;

@@ -108,6 +108,8 @@ static void report_script(const struct ws_analysis *analysis, const struct scrip
 	struct ws_text script = {0}, what = {0};
 	struct ws_finding *finding;
 
+	if (!kind && interpreter->compiles)
+		return;
 	/* Samples of several processes at once are not all on the path. */
 	ns = ws_min(ns, on_path);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_script_work, ns,
@@ -167,7 +169,8 @@ static void check_script(const struct ws_analysis *analysis, struct ws_findings 
 const struct ws_rule ws_rule_script_work = {
 	.name = "script-work",
 	.title = "What an interpreter does for its script",
-	.about = "An interpreter of Perl, Ruby, PHP, Lua, Tcl, awk or a shell computes for 30 % of "
+	.about = "An interpreter of Perl, Ruby, PHP, Lua, Tcl, awk, JavaScript (node) or a shell "
+		 "computes for 30 % of "
 		 "the time or more. Which operation of the language it does most follows from its "
 		 "functions: searching an array, sorting, compiling regular expressions, joining "
 		 "texts; a loop's body counts with it. Which line runs is not recorded: those are "
