@@ -5,6 +5,7 @@
 
 #include "analyze/code.h"
 #include "analyze/facts.h"
+#include "base/compiler.h"
 
 bool ws_is_java(const struct ws_model *model)
 {
@@ -60,4 +61,64 @@ enum ws_java_wait ws_classify_java_wait(const struct ws_model *model, uint32_t s
 			return WS_JAVA_PARKED;
 	}
 	return WS_JAVA_OTHER_WAIT;
+}
+
+/* ---- costly methods ---- */
+
+static const struct ws_java_cost costs[] = {
+	{"which looks through a list item by item each time (a linear search)",
+	 "A HashSet or HashMap (LinkedHashSet where the order matters) finds an item at once.",
+	 {"java.util.ArrayList.contains*", "java.util.ArrayList.indexOf*",
+	  "java.util.ArrayList.lastIndexOf*", "java.util.LinkedList.contains*",
+	  "java.util.LinkedList.indexOf*", "java.util.AbstractCollection.contains*",
+	  "java.util.Vector.contains*", "java.util.Vector.indexOf*",
+	  "java.util.Arrays$ArrayList.contains*", "java.util.Arrays$ArrayList.indexOf*",
+	  "java.util.concurrent.CopyOnWriteArrayList.indexOf*", NULL}},
+	{"which goes along a linked list from one end to the item of that number each time",
+	 "Use an ArrayList where items are read by number, or an iterator (for (T item : list)).",
+	 {"java.util.LinkedList.get*", "java.util.LinkedList.node*", "java.util.LinkedList.set*",
+	  "java.util.AbstractSequentialList.get*", NULL}},
+	{"which moves all items behind it each time",
+	 "Take items from the end, use an ArrayDeque for a queue, removeIf or a new list for what "
+	 "is kept.",
+	 {"java.util.ArrayList.remove*", "java.util.ArrayList.fastRemove*",
+	  "java.util.Vector.remove*", "java.lang.StringBuilder.deleteCharAt*",
+	  "java.lang.StringBuilder.insert*", "java.lang.AbstractStringBuilder.insert*",
+	  "java.lang.AbstractStringBuilder.delete*", NULL}},
+	{"which copies the whole array at each change",
+	 "CopyOnWriteArrayList is for lists that hardly change: use ConcurrentLinkedQueue, a list "
+	 "under a lock, or gather changes (addAll).",
+	 {"java.util.concurrent.CopyOnWriteArrayList.add*",
+	  "java.util.concurrent.CopyOnWriteArrayList.set*",
+	  "java.util.concurrent.CopyOnWriteArrayList.remove*",
+	  "java.util.concurrent.CopyOnWriteArraySet.add*", NULL}},
+	{"which compiles a regular expression each time",
+	 "Compile each Pattern once (static final) and use its matcher, or indexOf and "
+	 "replace, which need none.",
+	 {"java.util.regex.Pattern.compile*", "java.lang.String.split*",
+	  "java.lang.String.matches*", "java.lang.String.replaceAll*",
+	  "java.lang.String.replaceFirst*", NULL}},
+	{"by reflection, which looks up and checks each call",
+	 "Look methods and fields up once, use a MethodHandle in a static final, an interface or a "
+	 "lambda.",
+	 {"java.lang.reflect.*", "java.lang.Class.getMethod*", "java.lang.Class.getDeclared*",
+	  "java.lang.Class.getField*", "jdk.internal.reflect.*", NULL}},
+	{"which makes an object for each number (boxing)",
+	 "Use int and long, arrays of them and IntStream, instead of Integer, Long and collections "
+	 "of these.",
+	 {"java.lang.Integer.valueOf*", "java.lang.Long.valueOf*", "java.lang.Double.valueOf*",
+	  NULL}},
+	{"which searches the text each time",
+	 "Search less: begin where the last search ended, cut the text once, keep the parts in a "
+	 "HashMap.",
+	 {"java.lang.String.indexOf*", "java.lang.String.contains*",
+	  "java.lang.StringLatin1.indexOf*", NULL}},
+};
+
+const struct ws_java_cost *ws_find_java_cost(const char *method)
+{
+	for (size_t i = 0; i < WS_COUNT(costs); i++)
+		if (ws_is_name_among(method, strlen(method), costs[i].names))
+			return &costs[i];
+	return NULL;
 }

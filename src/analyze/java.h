@@ -22,4 +22,12 @@ bool ws_is_java_main(const struct ws_model *model, uint32_t thread);
 /* What a wait for a condition with this call stack is for. */
 enum ws_java_wait ws_classify_java_wait(const struct ws_model *model, uint32_t stack);
 
+/* What a method of Java's library is known to cost where it is called in loops. */
+struct ws_java_cost {
+	const char *what, *advice;
+	const char *names[12];
+};
+/* NULL for methods of which nothing is known. */
+const struct ws_java_cost *ws_find_java_cost(const char *method);
+
 #endif

@@ -265,22 +265,43 @@ uint32_t ws_path_find_starter(const struct ws_model *model, uint32_t thread, uin
 	return parent;
 }
 
-static void leave_for_parent(struct walk *walk)
-{
-	uint32_t parent = ws_path_find_starter(walk->model, walk->place.thread, walk->at);
-
-	if (parent && walk->jumps < MOST_JUMPS) {
-		go_to_thread(walk, parent);
-		return;
-	}
-	add_piece(walk, make_thread_piece(walk, WS_PIECE_UNKNOWN), walk->from);
-}
-
 static bool is_waiting(const struct ws_model *model, uint32_t thread, uint64_t at)
 {
 	const struct ws_model_state *state = ws_model_find_state(model, thread, at);
 
 	return state && state->doing == WS_DOING_WAIT;
+}
+
+/* Before a thread began: who waits starts no threads. One that waits for it later may have. */
+static bool leave_for_asker(struct walk *walk, uint32_t parent)
+{
+	struct ws_piece piece = make_thread_piece(walk, WS_PIECE_UNKNOWN);
+
+	if (!is_waiting(walk->model, parent, walk->at))
+		return false;
+	for (unsigned i = walk->origin_count; i-- > 0;) {
+		struct origin origin = walk->origins[i];
+
+		if (origin.since >= walk->at || origin.thread == parent)
+			continue;
+		walk->origin_count = i;
+		add_piece(walk, piece, origin.since);
+		go_to_thread(walk, origin.thread);
+		return true;
+	}
+	return false;
+}
+
+static void leave_for_parent(struct walk *walk)
+{
+	uint32_t parent = ws_path_find_starter(walk->model, walk->place.thread, walk->at);
+
+	if (parent && walk->jumps < MOST_JUMPS) {
+		if (!leave_for_asker(walk, parent))
+			go_to_thread(walk, parent);
+		return;
+	}
+	add_piece(walk, make_thread_piece(walk, WS_PIECE_UNKNOWN), walk->from);
 }
 
 /*

@@ -52,6 +52,28 @@ public class Bytes {
 """
 
 
+QUEUE = """
+import java.util.ArrayList;
+import java.util.List;
+public class Queue {
+    static long drain(List<Integer> jobs) {
+        long sum = 0;
+        while (!jobs.isEmpty()) sum += jobs.remove(0);
+        return sum;
+    }
+    public static void main(String[] args) {
+        long sum = 0;
+        for (int round = 0; round < 4; round++) {
+            List<Integer> jobs = new ArrayList<>();
+            for (int i = 0; i < 100000; i++) jobs.add(i);
+            sum += drain(jobs);
+        }
+        System.out.println(sum);
+    }
+}
+"""
+
+
 def analyze_java(name, *arguments):
     if not shutil.which("javac"):
         raise Skip("no compiler of Java is installed")
@@ -80,6 +102,17 @@ def the_method_that_reads_single_bytes_is_named():
         f.write("some words in a line\n" * 60000)
     report = analyze("bytes", "java", "-cp", ".", "Bytes", "bytes.txt")
     check_first(report, "small-io", "Bytes.count", "buffer")
+
+
+@live
+def what_a_costly_method_does_is_told():
+    with open("Queue.java", "w") as f:
+        f.write(QUEUE)
+    if not shutil.which("javac"):
+        raise Skip("no compiler of Java is installed")
+    subprocess.run(["javac", "Queue.java"], check=True)
+    report = analyze("queue", "java", "-cp", ".", "Queue")
+    check_first(report, "hot-code", "Queue.drain", "moves all items", "ArrayDeque")
 
 
 @live

@@ -501,18 +501,30 @@ static uint32_t find_called(const struct ws_analysis *analysis, uint32_t functio
 	return longest ? longest->place.called : 0;
 }
 
-/* The compiler puts most of what a method calls into it: what it called before tells. */
+/* The compiler puts most of what a method calls into it: what it called before tells, also of the
+ * machine's own routines, which copy arrays. */
 static void say_what_to_do_in_java(const struct ws_analysis *analysis,
 				   const struct ws_code_place *code, struct ws_finding *finding)
 {
-	uint32_t called = code->leaf == code->function ? find_called(analysis, code->function) : 0;
-	char *title = finding->title;
+	const struct ws_stacks *stacks = analysis->model->stacks;
+	const char *leaf = ws_stacks_get_function(stacks, code->leaf)->name;
+	bool is_own = code->leaf == code->function || strstr(leaf, "StubRoutines");
+	uint32_t called = is_own ? find_called(analysis, code->function) : code->leaf;
+	const char *name = called ? ws_stacks_get_function(stacks, called)->name : "";
+	const struct ws_java_cost *cost = ws_find_java_cost(name);
+	struct ws_text title = {0};
 
-	if (called) {
-		finding->title =
-			ws_format("%s, which calls %s", title,
-				  ws_stacks_get_function(analysis->model->stacks, called)->name);
-		free(title);
+	ws_text_puts(&title, finding->title);
+	if (is_own && called)
+		ws_text_printf(&title, ", which calls %s", name);
+	if (cost)
+		ws_text_printf(&title, ", %s", cost->what);
+	free(finding->title);
+	finding->title = ws_strdup(title.text);
+	ws_text_free(&title);
+	if (cost) {
+		finding->advice = ws_strdup(cost->advice);
+		return;
 	}
 	finding->advice = ws_strdup(
 		"What it calls may be compiled into it. Look for lists that are searched or read "
