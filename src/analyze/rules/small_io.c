@@ -10,18 +10,20 @@ enum { MOST_TOTALS = 64, LEAST_NS = 20000000, LARGE_PIECE = 16384 };
 #define LEAST_SHARE 0.15
 #define MOST_COPYING 0.4
 
-/* Even single bytes are copied: where no sample shows that, the calls may return without any. */
+/* Even single bytes are copied: where no sample shows that, reads may return without any. Too few
+ * bytes may be hardly seen, too. */
 static const char *choose_advice(const struct ws_usage_row *row)
 {
 	enum { ENOUGH = 200 };
+	bool reads = strstr(row->name, "read") || strstr(row->name, "recv");
 
-	if (row->samples >= ENOUGH && !row->copying_ns)
-		return "No bytes were seen to move: if most calls find nothing (EAGAIN), wait with "
-		       "poll or epoll until there is something. Else put a buffer between, or hand "
-		       "over many pieces at once (readv, sendmmsg).";
-	return "Put a buffer between (stdio, std::ofstream without std::endl, io.BufferedReader, "
-	       "writelines), or hand over many pieces at once (readv, sendmmsg): 64 KiB a call "
-	       "cost next to nothing.";
+	if (reads && row->samples >= ENOUGH && !row->copying_ns)
+		return "Put a buffer between, or hand over many pieces at once (readv, recvmmsg). "
+		       "If most calls find nothing (EAGAIN), wait with poll or epoll until there "
+		       "is something.";
+	return "Put a buffer between (stdio, std::ofstream with '\\n' instead of std::endl, "
+	       "io.BufferedReader, writelines), or hand over many pieces at once (writev, "
+	       "sendmmsg): 64 KiB a call cost next to nothing.";
 }
 
 static void report_calls(const struct ws_analysis *analysis, const struct ws_usage_total *total,
