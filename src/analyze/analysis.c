@@ -20,7 +20,8 @@ enum { SHORT_GAP_NS = 3000 };
 
 struct gap_walk {
 	const struct ws_analysis *analysis;
-	struct ws_path all; /* the paths of all gaps, one after the other */
+	struct ws_path all;	 /* the paths of all gaps that are not short, one after the other */
+	struct ws_delays delays; /* the short ones */
 	size_t gpu;
 };
 
@@ -40,15 +41,10 @@ static void walk_gap(struct gap_walk *walk, uint32_t op, uint64_t from, uint64_t
 	struct ws_path path;
 
 	if (to - from < SHORT_GAP_NS) {
-		struct ws_piece piece = {.start = from,
-					 .end = to,
-					 .kind = WS_PIECE_DELAY,
-					 .gpu = (uint32_t)walk->gpu,
-					 .op = op,
-					 .call = WS_NO_CALL};
+		struct ws_delays *delays = &walk->delays;
 
-		path = (struct ws_path){.pieces = &piece, .count = 1};
-		add_pieces(&walk->all, &path);
+		ws_grow(delays->list, delays->cap, delays->count + 1);
+		delays->list[delays->count++] = (struct ws_delay){op, (uint32_t)(to - from)};
 		return;
 	}
 	ws_path_walk(walk->analysis->model, &end, from, to, &path);
@@ -81,7 +77,16 @@ static void walk_last_gap(struct gap_walk *walk, uint32_t op, uint64_t from, uin
 	}
 	if (to <= from)
 		return;
-	walk_gap(walk, op, from, gpu->op[op].start);
+	if (gpu->op[op].start - from < SHORT_GAP_NS) {
+		struct ws_piece piece = {.start = from,
+					 .end = gpu->op[op].start,
+					 .kind = WS_PIECE_DELAY,
+					 .call = WS_NO_CALL};
+
+		add_pieces(all, &(struct ws_path){.pieces = &piece, .count = 1});
+	} else {
+		walk_gap(walk, op, from, gpu->op[op].start);
+	}
 	while (all->count && all->pieces[all->count - 1].start >= to)
 		all->count--;
 	if (all->count)
@@ -94,7 +99,7 @@ void ws_analysis_measure_gpu(const struct ws_analysis *analysis, size_t number, 
 	const struct ws_model *model = analysis->model;
 	const struct ws_work_gpu *gpu = &model->work.gpu[number];
 	struct ws_cover compute = {0}, other = {0}, busy = {0}, work = {0};
-	struct gap_walk walk = {.analysis = analysis, .gpu = number};
+	struct gap_walk walk = {.analysis = analysis, .gpu = number, .delays = {.ops = gpu->op}};
 	uint64_t until = from;
 	size_t i;
 
@@ -122,8 +127,9 @@ void ws_analysis_measure_gpu(const struct ws_analysis *analysis, size_t number, 
 	budget->exposed_comm = work.length - compute.length;
 	budget->exposed_copies = busy.length - work.length;
 	budget->idle_total = to - from - busy.length;
-	ws_breakdown_sum(model, &walk.all, &budget->idle);
+	ws_breakdown_sum(model, &walk.all, &walk.delays, &budget->idle);
 	ws_path_free(&walk.all);
+	free(walk.delays.list);
 }
 
 /*
@@ -179,7 +185,7 @@ static void do_parts(struct ws_analysis *analysis, analysis_part *const *parts, 
 
 static void sum_path(struct ws_analysis *analysis)
 {
-	ws_breakdown_sum(analysis->model, &analysis->path, &analysis->breakdown);
+	ws_breakdown_sum(analysis->model, &analysis->path, NULL, &analysis->breakdown);
 	measure_demand(analysis);
 }
 

@@ -146,12 +146,11 @@ static uint64_t hash_row(const struct ws_breakdown_row *row)
 	return hash;
 }
 
-static void add_to_row(struct summing *summing, const struct ws_breakdown_row *row, uint64_t ns,
-		       struct ws_span span)
+/* The number of a row, which is added where it is new. */
+static size_t find_row(struct summing *summing, const struct ws_breakdown_row *row)
 {
 	struct ws_breakdown *breakdown = summing->breakdown;
 	uint64_t hash = hash_row(row), at;
-	struct ws_breakdown_row *to;
 
 	while ((at = ws_map_get(&summing->index, hash, NULL)) &&
 	       !is_same_row(&breakdown->rows[at - 1], row))
@@ -162,13 +161,25 @@ static void add_to_row(struct summing *summing, const struct ws_breakdown_row *r
 		at = ++breakdown->count;
 		ws_map_set(&summing->index, hash, at);
 	}
-	to = &breakdown->rows[at - 1];
+	return at - 1;
+}
+
+static void add_to_found(struct summing *summing, size_t number, uint64_t ns, struct ws_span span)
+{
+	struct ws_breakdown_row *to = &summing->breakdown->rows[number];
+
 	to->ns += ns;
 	to->pieces++;
 	if (span.end - span.start > to->longest.end - to->longest.start)
 		to->longest = span;
-	breakdown->by_cause[row->cause] += ns;
-	breakdown->total += ns;
+	summing->breakdown->by_cause[to->cause] += ns;
+	summing->breakdown->total += ns;
+}
+
+static void add_to_row(struct summing *summing, const struct ws_breakdown_row *row, uint64_t ns,
+		       struct ws_span span)
+{
+	add_to_found(summing, find_row(summing, row), ns, span);
 }
 
 /* Divides a stretch of a thread without samples among its scopes; returns the length of the part
@@ -431,17 +442,41 @@ static int compare_rows(const void *first, const void *second)
 	return ws_compare(left->longest.start, right->longest.start);
 }
 
+/* Adds the delays from number `at` on that begin before `until`; returns the next. */
+static size_t add_delays(struct summing *summing, const struct ws_delays *delays, size_t at,
+			 uint64_t until)
+{
+	const struct ws_breakdown_row row = {.cause = WS_CAUSE_GPU_DELAY};
+	size_t number = SIZE_MAX;
+
+	for (; delays && at < delays->count; at++) {
+		const struct ws_delay *delay = &delays->list[at];
+		uint64_t end = delays->ops[delay->op].start;
+
+		if (end - delay->ns >= until)
+			break;
+		if (number == SIZE_MAX)
+			number = find_row(summing, &row);
+		add_to_found(summing, number, delay->ns, (struct ws_span){end - delay->ns, end});
+	}
+	return at;
+}
+
 void ws_breakdown_sum(const struct ws_model *model, const struct ws_path *path,
-		      struct ws_breakdown *breakdown)
+		      const struct ws_delays *delays, struct ws_breakdown *breakdown)
 {
 	struct summing summing = {.model = model, .breakdown = breakdown};
+	size_t delay = 0;
 
 	memset(breakdown, 0, sizeof(*breakdown));
 	summing.threads = ws_calloc(model->thread_count, sizeof(*summing.threads));
 	for (size_t i = 0; i < path->count; i++)
 		note_known_wait(&summing, &path->pieces[i]);
-	for (size_t i = 0; i < path->count; i++)
+	for (size_t i = 0; i < path->count; i++) {
+		delay = add_delays(&summing, delays, delay, path->pieces[i].start);
 		add_piece(&summing, &path->pieces[i]);
+	}
+	add_delays(&summing, delays, delay, UINT64_MAX);
 	gather_places(&summing, path);
 	for (uint32_t id = 0; id < model->thread_count; id++) {
 		if (summing.threads[id].ns)

@@ -56,9 +56,19 @@ struct ws_breakdown {
 	uint64_t by_cause[WS_CAUSES];
 };
 
-/* Sum up a path. Free with ws_breakdown_free. */
+/* Delays on a GPU between pieces of its work, each right before a piece: there may be millions that
+ * say nothing else. */
+struct ws_delays {
+	const struct ws_work_op *ops;
+	struct ws_delay {
+		uint32_t op, ns;
+	} * list;
+	size_t count, cap;
+};
+
+/* Sum up a path, and delays between its pieces (NULL for none). Free with ws_breakdown_free. */
 void ws_breakdown_sum(const struct ws_model *model, const struct ws_path *path,
-		      struct ws_breakdown *breakdown);
+		      const struct ws_delays *delays, struct ws_breakdown *breakdown);
 void ws_breakdown_free(struct ws_breakdown *breakdown);
 /* Append what a row is about: code, call, kernel. */
 void ws_breakdown_put_row(const struct ws_model *model, const struct ws_breakdown_row *row,

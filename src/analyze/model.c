@@ -87,7 +87,8 @@ static void add_state(void *context, uint32_t number, const struct ws_state *sta
 
 static void read_states(struct ws_model *model)
 {
-	struct ws_states_part all = {.to = UINT64_MAX, .coreless = true, .once = true};
+	struct ws_states_part all = {
+		.to = UINT64_MAX, .coreless = true, .once = true, .calls = &model->calls.rows};
 	struct ws_states *states =
 		ws_states_open_part(model->report, model->who, &all, &model->damaged);
 	struct state_reader reader = {.model = model, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -98,6 +99,8 @@ static void read_states(struct ws_model *model)
 	model->has_scheduling = ws_states_has_scheduling(states);
 	model->damaged += ws_walk_states_once(states, add_state, &reader);
 	ws_states_close(states);
+	free(model->calls.rows.col[ws_cuda_api_callchain]); /* only states have use for it */
+	model->calls.rows.col[ws_cuda_api_callchain] = NULL;
 	free(reader.workers);
 }
 
@@ -147,23 +150,32 @@ static int compare_ends(const void *first, const void *second)
 	return ws_compare(left->op, right->op);
 }
 
+static void sort_by_end(const struct ws_work_gpu *gpu, struct ws_model_gpu *order)
+{
+	struct end_order *ends = ws_malloc(gpu->count * sizeof(*ends) + 1);
+
+	for (size_t i = 0; i < gpu->count; i++)
+		ends[i] = (struct end_order){gpu->op[i].end, (uint32_t)i};
+	if (gpu->count)
+		qsort(ends, gpu->count, sizeof(*ends), compare_ends);
+	for (size_t i = 0; i < gpu->count; i++)
+		order->by_end[i] = ends[i].op;
+	free(ends);
+}
+
 /* Work comes in order of start and mostly ends in that order too; sorting is expensive only where
  * it does not. */
 static void order_by_end(const struct ws_work_gpu *gpu, struct ws_model_gpu *order)
 {
-	struct end_order *ends = ws_malloc(gpu->count * sizeof(*ends) + 1);
 	bool sorted = true;
 
+	order->by_end = ws_malloc(gpu->count * sizeof(*order->by_end) + 1);
 	for (size_t i = 0; i < gpu->count; i++) {
-		ends[i] = (struct end_order){gpu->op[i].end, (uint32_t)i};
-		sorted &= !i || ends[i - 1].end <= ends[i].end;
+		order->by_end[i] = (uint32_t)i;
+		sorted &= !i || gpu->op[i - 1].end <= gpu->op[i].end;
 	}
 	if (!sorted)
-		qsort(ends, gpu->count, sizeof(*ends), compare_ends);
-	order->by_end = ws_malloc(gpu->count * sizeof(*order->by_end) + 1);
-	for (size_t i = 0; i < gpu->count; i++)
-		order->by_end[i] = ends[i].op;
-	free(ends);
+		sort_by_end(gpu, order);
 }
 
 static void link_streams(const struct ws_work_gpu *gpu, struct ws_model_gpu *order)
@@ -199,7 +211,8 @@ static void read_work(struct ws_model *model, struct ws_err *err, int *error)
 
 static void read_calls(struct ws_model *model, struct ws_err *err, int *error)
 {
-	*error = ws_calls_load(model->report, model->who, &model->calls, err);
+	*error = ws_calls_load(model->report, model->who, WS_COLUMN_BIT(cuda_api, callchain),
+			       &model->calls, err);
 	if (!*error)
 		find_thread_calls(model);
 }

@@ -525,7 +525,7 @@ static void put_part_times(const struct path_writer *writer, uint64_t from, uint
 	struct ws_path part;
 
 	cut_path(&analysis->path, from, to, &part);
-	ws_breakdown_sum(analysis->model, &part, &breakdown);
+	ws_breakdown_sum(analysis->model, &part, NULL, &breakdown);
 	put_breakdown(writer, &breakdown);
 	for (size_t gpu = 0; gpu < analysis->model->work.gpus && to > from; gpu++) {
 		struct ws_gpu_budget budget;

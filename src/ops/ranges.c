@@ -134,7 +134,7 @@ int ws_ops_load_ranges(struct ws_ops *ops, struct ws_map *links, struct ws_err *
 	int status = ws_ranges_load(ops->report, &ranges, err);
 
 	if (!status)
-		status = ws_calls_load(ops->report, ops->who, &calls, err);
+		status = ws_calls_load(ops->report, ops->who, 0, &calls, err);
 	if (!status)
 		status = ws_enclose_calls(&ranges, &calls, &enclose, err);
 	for (uint32_t i = 0; !status && i < ranges.count; i++)

@@ -95,14 +95,14 @@ static void index_calls(struct ws_calls *calls, const struct ws_names_by_id *who
 	visit_calls(calls, who, place_call);
 }
 
-int ws_calls_load(const struct ws_report *report, const struct ws_names_by_id *who,
+int ws_calls_load(const struct ws_report *report, const struct ws_names_by_id *who, uint64_t more,
 		  struct ws_calls *calls, struct ws_err *err)
 {
 	struct ws_scan sc = {
 		.table = WS_TABLE_cuda_api,
 		.columns = WS_COLUMN_BIT(cuda_api, start) | WS_COLUMN_BIT(cuda_api, end) |
 			   WS_COLUMN_BIT(cuda_api, thread) | WS_COLUMN_BIT(cuda_api, correlation) |
-			   WS_COLUMN_BIT(cuda_api, name),
+			   WS_COLUMN_BIT(cuda_api, name) | more,
 		.time_max = UINT64_MAX,
 	};
 

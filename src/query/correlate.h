@@ -29,9 +29,9 @@ struct ws_calls {
 	uint32_t *call;	   /* rows, by process and id */
 };
 
-/* Read all calls. Returns 0, or -1 with a message (too many). Free with ws_calls_free in any case.
- */
-int ws_calls_load(const struct ws_report *report, const struct ws_names_by_id *who,
+/* Read all calls, with more columns of the table (WS_COLUMN_BIT, or 0). Returns 0, or -1 with a
+ * message (too many). Free with ws_calls_free in any case. */
+int ws_calls_load(const struct ws_report *report, const struct ws_names_by_id *who, uint64_t more,
 		  struct ws_calls *calls, struct ws_err *err);
 void ws_calls_free(struct ws_calls *calls);
 

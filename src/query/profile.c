@@ -723,7 +723,7 @@ static int from_gpu(struct making *making, struct ws_err *err)
 	struct gpu_scan scan = {.making = making, .launches = &launches};
 	int rc = -1;
 
-	if (ws_calls_load(making->report, making->who, &launches.calls, err) < 0 ||
+	if (ws_calls_load(making->report, making->who, 0, &launches.calls, err) < 0 ||
 	    ws_ranges_load(making->report, &launches.ranges, err) < 0 ||
 	    ws_enclose_calls(&launches.ranges, &launches.calls, &launches.enclose, err) < 0)
 		goto out;

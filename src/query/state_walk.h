@@ -44,6 +44,7 @@ struct ws_states {
 	const struct ws_report *report;
 	const struct ws_names_by_id *who;
 	struct ws_rows rows[WS_STATE_SOURCES]; /* none of WS_OF_SCHED where it is streamed */
+	bool borrowed;			       /* those of WS_OF_CUDA are the caller's */
 	bool streamed;
 	struct ws_runs runs;	   /* of WS_OF_SCHED where it is streamed */
 	uint64_t columns;	   /* that are read of them */

@@ -241,7 +241,13 @@ struct ws_states *ws_states_open_part(const struct ws_report *report,
 			states->columns = scan.columns & ~WS_COLUMN_BIT(sched, thread);
 			continue;
 		}
-		ws_rows_load_tracks(report, &scan, threads, part->count, &states->rows[source]);
+		if (source == WS_OF_CUDA && part->calls) {
+			states->rows[source] = *part->calls;
+			states->borrowed = true;
+		} else {
+			ws_rows_load_tracks(report, &scan, threads, part->count,
+					    &states->rows[source]);
+		}
 		if (damaged)
 			*damaged += states->rows[source].damaged;
 	}
@@ -267,7 +273,8 @@ void ws_states_close(struct ws_states *states)
 	if (!states)
 		return;
 	for (int source = 0; source < WS_STATE_SOURCES; source++)
-		ws_rows_free(&states->rows[source]);
+		if (source != WS_OF_CUDA || !states->borrowed)
+			ws_rows_free(&states->rows[source]);
 	ws_rows_free(&states->gaps);
 	ws_runs_free(&states->runs);
 	free(states->holds);
@@ -308,7 +315,8 @@ static void release_rows(struct walk_job *job, size_t thread)
 	for (int source = 0; job->first_left && source < WS_STATE_SOURCES; source++) {
 		size_t until = job->spent->threads[job->first_left - 1].to[source];
 
-		if (until - job->released[source] < WS_ROWS_RELEASED)
+		if (until - job->released[source] < WS_ROWS_RELEASED ||
+		    (source == WS_OF_CUDA && job->spent->borrowed))
 			continue;
 		ws_rows_release(&job->spent->rows[source], job->released[source], until);
 		job->released[source] = until;

@@ -90,6 +90,9 @@ struct ws_states_part {
 	/* Only ws_walk_states_once will walk them, all of them: then scheduling need not be in
 	 * memory as a whole. */
 	bool once;
+	/* The calls of CUDA where the caller has them, with their names and stacks; read otherwise.
+	 * They are left as they are. */
+	const struct ws_rows *calls;
 };
 struct ws_states *ws_states_open_part(const struct ws_report *report,
 				      const struct ws_names_by_id *who,

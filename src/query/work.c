@@ -1,11 +1,15 @@
 /*
  * work.c - see work.h.
  *
- * Each table is sorted by (process, start), so what it adds to a GPU is a few ascending runs;
+ * There may be many millions of rows, and new memory costs more than decoding: blocks become
+ * operations as they are decoded, and the array that they are put into is the buffer for sorting
+ * them. A block is sorted by (process, start), so what it adds to a GPU is a few ascending runs;
  * merging runs pairwise costs little however many rows there are.
  */
 #include "query/work.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,9 +42,27 @@ struct work_loader {
 	struct ws_map uuid;	  /* process << 32 | device: text key */
 	struct ws_map number;	  /* of a GPU: by the same key */
 	struct ws_map collective; /* process << 32 | correlation */
-	uint8_t *comm;		  /* by string id: 1 when it communicates, 2 when it does not */
-	uint64_t last_key;
-	size_t last;
+	_Atomic uint8_t *comm;	  /* by string id: 1 when it communicates, 2 when it does not */
+	struct ws_work_op *buffer;
+	size_t buffer_cap;
+};
+
+/* The operations of one GPU in a block, in the order of its rows. */
+struct block_part {
+	uint64_t process, device;
+	size_t from, count; /* in the loader's buffer */
+	size_t gpu;	    /* its number, once that is known */
+};
+
+/* A table that is being read, by several workers. */
+struct source_load {
+	struct work_loader *loader;
+	const struct source *source;
+	size_t *place; /* by block: where its operations go */
+	pthread_mutex_t lock;
+	struct block_part *parts;
+	size_t part_count, part_cap;
+	uint64_t damaged;
 };
 
 bool ws_is_communication_kernel(const char *name)
@@ -78,8 +100,6 @@ static size_t find_or_add_gpu(struct work_loader *loader, uint64_t process, uint
 	bool found;
 	size_t number;
 
-	if (loader->work->gpus && key == loader->last_key)
-		return loader->last;
 	number = ws_map_get(&loader->number, key, &found);
 	if (!found) {
 		uint32_t uuid = (uint32_t)ws_map_get(&loader->uuid, key, NULL);
@@ -94,14 +114,16 @@ static size_t find_or_add_gpu(struct work_loader *loader, uint64_t process, uint
 		}
 		ws_map_set(&loader->number, key, number);
 	}
-	loader->last_key = key;
-	return loader->last = number;
+	return number;
 }
 
-static enum ws_work_class classify_work(struct work_loader *loader, const struct source *source,
-					uint64_t *const *col, size_t i)
+/* Several workers may look at the same name at the same time, with the same result. */
+static enum ws_work_class classify_work(const struct work_loader *loader,
+					const struct source *source, const uint64_t *const *col,
+					size_t i)
 {
 	uint64_t id;
+	uint8_t known;
 
 	if (source->name < 0)
 		return source->class;
@@ -114,49 +136,171 @@ static enum ws_work_class classify_work(struct work_loader *loader, const struct
 		id = col[source->alias][i];
 	if (id > ws_report_string_count(loader->report))
 		return source->class;
-	if (!loader->comm[id])
-		loader->comm[id] = 2 - ws_is_communication_kernel(ws_report_string(
-					       loader->report, (uint32_t)id, NULL));
-	if (loader->comm[id] == 1)
+	known = atomic_load_explicit(&loader->comm[id], memory_order_relaxed);
+	if (!known) {
+		known = 2 - ws_is_communication_kernel(
+				    ws_report_string(loader->report, (uint32_t)id, NULL));
+		atomic_store_explicit(&loader->comm[id], known, memory_order_relaxed);
+	}
+	if (known == 1)
 		return WS_WORK_COMM;
 	return source->class;
 }
 
-static uint32_t get_name(const struct source *source, uint64_t *const *col, size_t i)
+static uint32_t get_name(const struct source *source, const uint64_t *const *col, size_t i)
 {
 	if (source->name < 0)
 		return 0;
 	return (uint32_t)ws_or(col[source->name][i], col[source->alias][i]);
 }
 
-static void add_rows(struct work_loader *loader, const struct source *source,
-		     const struct ws_rows *rows)
+static struct ws_work_op make_op(const struct source_load *load, const uint64_t *const *col,
+				 size_t i)
 {
-	uint64_t *const *col = rows->col;
+	const struct source *source = load->source;
 
-	for (size_t i = 0; i < rows->rows; i++) {
-		uint64_t start = col[source->start][i], end = col[source->end][i];
-		struct ws_work_gpu *gpu;
-		size_t number;
+	return (struct ws_work_op){.start = col[source->start][i],
+				   .end = col[source->end][i],
+				   .process = (uint32_t)col[source->process][i],
+				   .correlation = (uint32_t)col[source->correlation][i],
+				   .stream = (uint32_t)col[source->stream][i],
+				   .name = get_name(source, col, i),
+				   .class = (uint8_t)classify_work(load->loader, source, col, i),
+				   .set = source->table == WS_TABLE_cuda_memset};
+}
 
-		if (end == WS_NO_TIME || end < start) {
-			loader->work->unended += end == WS_NO_TIME;
-			loader->work->backwards += end != WS_NO_TIME;
-			continue;
-		}
-		number = find_or_add_gpu(loader, col[source->process][i], col[source->device][i]);
-		gpu = &loader->work->gpu[number];
-		ws_grow(gpu->op, gpu->cap, gpu->count + 1);
-		gpu->op[gpu->count++] =
-			(struct ws_work_op){.start = start,
-					    .end = end,
-					    .process = (uint32_t)col[source->process][i],
-					    .correlation = (uint32_t)col[source->correlation][i],
-					    .stream = (uint32_t)col[source->stream][i],
-					    .name = get_name(source, col, i),
-					    .class = (uint8_t)classify_work(loader, source, col, i),
-					    .set = source->table == WS_TABLE_cuda_memset};
+static bool is_usable(const struct source *source, const uint64_t *const *col, size_t i)
+{
+	return col[source->end][i] != WS_NO_TIME && col[source->end][i] >= col[source->start][i];
+}
+
+/* The parts that the rows of a block make up. */
+struct part_list {
+	struct block_part *parts;
+	size_t count, cap, last;
+};
+
+static struct block_part *find_part(struct part_list *list, uint64_t process, uint64_t device)
+{
+	struct block_part *part = list->parts ? &list->parts[list->last] : NULL;
+
+	if (part && part->process == process && part->device == device)
+		return part;
+	for (list->last = 0; list->last < list->count; list->last++) {
+		part = &list->parts[list->last];
+		if (part->process == process && part->device == device)
+			return part;
 	}
+	ws_grow(list->parts, list->cap, list->count + 1);
+	part = &list->parts[list->count++];
+	*part = (struct block_part){.process = process, .device = device};
+	return part;
+}
+
+static void count_parts(struct source_load *load, const struct ws_batch *batch,
+			struct part_list *list)
+{
+	const struct source *source = load->source;
+	uint64_t unended = 0, backwards = 0;
+
+	for (size_t i = 0; i < batch->rows; i++) {
+		bool ended = batch->col[source->end][i] != WS_NO_TIME;
+
+		if (is_usable(source, batch->col, i))
+			find_part(list, batch->col[source->process][i],
+				  batch->col[source->device][i])
+				->count++;
+		unended += !ended;
+		backwards += ended && !is_usable(source, batch->col, i);
+	}
+	pthread_mutex_lock(&load->lock);
+	load->loader->work->unended += unended;
+	load->loader->work->backwards += backwards;
+	pthread_mutex_unlock(&load->lock);
+}
+
+static int keep_block(void *context, const struct ws_batch *batch)
+{
+	struct source_load *load = context;
+	const struct source *source = load->source;
+	struct part_list list = {NULL};
+	size_t place = load->place[batch->block];
+
+	count_parts(load, batch, &list);
+	for (size_t i = 0; i < list.count; i++) {
+		list.parts[i].from = place;
+		place += list.parts[i].count;
+		list.parts[i].count = 0;
+	}
+	for (size_t i = 0; i < batch->rows; i++) {
+		struct block_part *part;
+
+		if (!is_usable(source, batch->col, i))
+			continue;
+		part = find_part(&list, batch->col[source->process][i],
+				 batch->col[source->device][i]);
+		load->loader->buffer[part->from + part->count++] = make_op(load, batch->col, i);
+	}
+	pthread_mutex_lock(&load->lock);
+	ws_grow(load->parts, load->part_cap, load->part_count + list.count);
+	for (size_t i = 0; i < list.count; i++)
+		load->parts[load->part_count++] = list.parts[i];
+	pthread_mutex_unlock(&load->lock);
+	free(list.parts);
+	return 0;
+}
+
+static int compare_parts(const void *first, const void *second)
+{
+	const struct block_part *left = first, *right = second;
+
+	if (left->process != right->process)
+		return ws_compare(left->process, right->process);
+	return ws_compare(left->from, right->from);
+}
+
+static void add_parts(struct source_load *load)
+{
+	struct ws_work *work = load->loader->work;
+	size_t *more;
+
+	if (load->part_count)
+		qsort(load->parts, load->part_count, sizeof(*load->parts), compare_parts);
+	for (size_t i = 0; i < load->part_count; i++)
+		load->parts[i].gpu = find_or_add_gpu(load->loader, load->parts[i].process,
+						     load->parts[i].device);
+	more = ws_calloc(work->gpus + 1, sizeof(*more));
+	for (size_t i = 0; i < load->part_count; i++)
+		more[load->parts[i].gpu] += load->parts[i].count;
+	for (size_t i = 0; i < work->gpus; i++)
+		ws_grow(work->gpu[i].op, work->gpu[i].cap, work->gpu[i].count + more[i]);
+	for (size_t i = 0; i < load->part_count; i++) {
+		const struct block_part *part = &load->parts[i];
+		struct ws_work_gpu *gpu = &work->gpu[part->gpu];
+
+		memcpy(gpu->op + gpu->count, load->loader->buffer + part->from,
+		       part->count * sizeof(*gpu->op));
+		gpu->count += part->count;
+	}
+	free(more);
+}
+
+/* Finds where the operations of each block go, at most; makes room for them. */
+static void place_blocks(struct source_load *load)
+{
+	struct work_loader *loader = load->loader;
+	size_t blocks = ws_report_count_blocks(loader->report, load->source->table), rows = 0;
+
+	load->place = ws_calloc(blocks + 1, sizeof(*load->place));
+	for (size_t i = 0; i < blocks; i++) {
+		load->place[i] = rows;
+		rows += ws_report_block_info(loader->report, load->source->table, i).rows;
+	}
+	if (rows <= loader->buffer_cap)
+		return;
+	free(loader->buffer);
+	loader->buffer = ws_malloc(rows * sizeof(*loader->buffer));
+	loader->buffer_cap = rows;
 }
 
 static uint64_t column_bit(int column)
@@ -166,8 +310,8 @@ static uint64_t column_bit(int column)
 	return UINT64_C(1) << column;
 }
 
-static int load_source(struct work_loader *loader, const struct source *source, uint64_t time_min,
-		       uint64_t time_max, struct ws_err *err)
+static void load_source(struct work_loader *loader, const struct source *source, uint64_t time_min,
+			uint64_t time_max)
 {
 	struct ws_scan scan = {
 		.table = source->table,
@@ -178,14 +322,15 @@ static int load_source(struct work_loader *loader, const struct source *source, 
 		.time_min = time_min,
 		.time_max = time_max,
 	};
-	struct ws_rows rows;
+	struct source_load load = {
+		.loader = loader, .source = source, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-	if (ws_rows_load(loader->report, &scan, &rows, err) < 0)
-		return -1;
-	loader->work->damaged += rows.damaged;
-	add_rows(loader, source, &rows);
-	ws_rows_free(&rows);
-	return 0;
+	place_blocks(&load);
+	ws_run_scan(loader->report, &scan, keep_block, &load, &load.damaged);
+	loader->work->damaged += load.damaged;
+	add_parts(&load);
+	free(load.place);
+	free(load.parts);
 }
 
 /* ---- order ---- */
@@ -205,16 +350,16 @@ static size_t find_run_end(const struct ws_work_op *op, size_t from, size_t coun
 	return ws_min(from, count);
 }
 
-static void sort_ops(struct ws_work_gpu *gpu)
+/* Sorts operations from number `first` on; `buffer` has room for all of them. */
+static void sort_ops(struct ws_work_gpu *gpu, size_t first, struct ws_work_op *buffer)
 {
-	struct ws_work_op *from = gpu->op, *to = NULL, *swapped;
+	size_t count = gpu->count - first;
+	struct ws_work_op *from = gpu->op + first, *to = buffer, *swapped;
 
-	while (gpu->count && find_run_end(from, 0, gpu->count) < gpu->count) {
-		if (!to)
-			to = ws_malloc(gpu->count * sizeof(*to));
-		for (size_t i = 0, at = 0; i < gpu->count;) {
-			size_t mid = find_run_end(from, i, gpu->count),
-			       end = find_run_end(from, mid, gpu->count), left = i, right = mid;
+	while (count && find_run_end(from, 0, count) < count) {
+		for (size_t i = 0, at = 0; i < count;) {
+			size_t mid = find_run_end(from, i, count),
+			       end = find_run_end(from, mid, count), left = i, right = mid;
 
 			while (left < mid || right < end) {
 				if (right == end ||
@@ -229,8 +374,22 @@ static void sort_ops(struct ws_work_gpu *gpu)
 		from = to;
 		to = swapped;
 	}
-	gpu->op = from;
-	free(to);
+	if (from == buffer && count)
+		memcpy(gpu->op + first, buffer, count * sizeof(*buffer));
+}
+
+/* The first run, mostly all kernels, is moved only once: the others are merged before. */
+static void sort_gpu(struct work_loader *loader, struct ws_work_gpu *gpu)
+{
+	size_t first = find_run_end(gpu->op, 0, gpu->count);
+
+	if (gpu->count > loader->buffer_cap) {
+		free(loader->buffer);
+		loader->buffer = ws_malloc(gpu->count * sizeof(*loader->buffer));
+		loader->buffer_cap = gpu->count;
+	}
+	sort_ops(gpu, first, loader->buffer);
+	sort_ops(gpu, 0, loader->buffer);
 }
 
 static int compare_gpus(const void *first, const void *second)
@@ -246,22 +405,23 @@ int ws_work_load(const struct ws_report *report, uint64_t time_min, uint64_t tim
 		 struct ws_work *work, struct ws_err *err)
 {
 	struct work_loader loader = {.report = report, .work = work};
-	int rc = 0;
 
+	(void)err; /* running out of memory ends the program; damage is counted */
 	memset(work, 0, sizeof(*work));
 	loader.comm = ws_calloc((size_t)ws_report_string_count(report) + 1, 1);
 	read_devices(&loader);
-	for (size_t i = 0; i < WS_COUNT(sources) && !rc; i++)
-		rc = load_source(&loader, &sources[i], time_min, time_max, err);
+	for (size_t i = 0; i < WS_COUNT(sources); i++)
+		load_source(&loader, &sources[i], time_min, time_max);
 	for (size_t i = 0; i < work->gpus; i++)
-		sort_ops(&work->gpu[i]);
+		sort_gpu(&loader, &work->gpu[i]);
 	if (work->gpus)
 		qsort(work->gpu, work->gpus, sizeof(*work->gpu), compare_gpus);
 	ws_map_free(&loader.uuid);
 	ws_map_free(&loader.number);
 	ws_map_free(&loader.collective);
 	free(loader.comm);
-	return rc;
+	free(loader.buffer);
+	return 0;
 }
 
 void ws_work_free(struct ws_work *work)

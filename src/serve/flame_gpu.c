@@ -232,7 +232,7 @@ int ws_flame_gpu(struct ws_api_call *call, const struct ws_flame_window *window,
 	profile->timed = true;
 	profile->stacks = ws_stacks_open(call->rep->report, &profile->damaged);
 	ws_calltree_init(&profile->tree, profile->stacks, WS_UNIT_FUNCTION, WS_FRAMES_ALL);
-	rc = ws_calls_load(call->rep->report, call->lanes->who, &making.calls, err) < 0;
+	rc = ws_calls_load(call->rep->report, call->lanes->who, 0, &making.calls, err) < 0;
 	if (!rc && window->by_stack)
 		load_chains(&making);
 	find_lanes(&making);

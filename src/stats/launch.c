@@ -34,7 +34,7 @@ struct ws_launches *ws_launches_open(struct ws_stats *stats, int ranges, struct 
 	int status;
 
 	launches->stats = stats;
-	status = ws_calls_load(stats->report, stats->who, &launches->calls, err);
+	status = ws_calls_load(stats->report, stats->who, 0, &launches->calls, err);
 	if (!status && ranges == WS_ANY_RANGES &&
 	    !ws_report_count_rows(stats->report, WS_TABLE_nvtx))
 		status = ws_ranges_load_annotations(stats->report, &launches->ranges, err);

@@ -620,6 +620,90 @@ static void samples_are_sorted_by_thread_and_time(void **state)
 	unlink(path);
 }
 
+/* ---- work on GPUs ---- */
+
+enum { WORKS = 3000 };
+
+/* Work of two processes on a GPU that both use, whose times are often equal, and on another; the
+ * blocks of a table overlap. Each has the number of its row as correlation id. */
+static void write_work(const char *path)
+{
+	struct ws_writer_opts options = {.overwrite = true, .block_rows = 100};
+	struct ws_err err = {""};
+	struct ws_writer *writer = ws_writer_create(path, &options, &err);
+	uint32_t uuid;
+
+	assert_non_null(writer);
+	uuid = ws_writer_string(writer, "shared", 6);
+	for (uint32_t process = 1; process <= 2; process++)
+		ROW(writer, cuda_device, .id = 0, .process = process, .uuid = uuid);
+	for (uint32_t i = 0; i < WORKS; i++) {
+		uint64_t start = 1000 + (i * 7919u) % 500, end = start + 10 + i % 3;
+
+		if (i % 10 == 7)
+			end = i % 20 == 7 ? WS_NO_TIME : start - 1;
+		if (i % 3)
+			ROW(writer, cuda_kernel, .start = start, .end = end, .process = 2 - i % 2,
+			    .device = i % 5 == 4, .correlation = i);
+		else
+			ROW(writer, cuda_memset, .start = start, .end = end, .process = 2 - i % 2,
+			    .device = i % 5 == 4, .correlation = i);
+	}
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+}
+
+static void check_order(const struct ws_work_gpu *gpu)
+{
+	for (size_t i = 1; i < gpu->count; i++) {
+		const struct ws_work_op *left = &gpu->op[i - 1], *right = &gpu->op[i];
+
+		assert_true(left->start <= right->start);
+		if (left->start != right->start)
+			continue;
+		assert_true(left->end <= right->end);
+		if (left->end != right->end)
+			continue;
+		assert_true(left->set <= right->set); /* the table, then the process */
+		if (left->set == right->set)
+			assert_true(left->process <= right->process);
+	}
+}
+
+static void work_is_in_order_on_each_gpu(void **state)
+{
+	uint8_t seen[WORKS] = {0};
+	struct ws_report *report;
+	struct ws_work work;
+	struct ws_err err = {""};
+	char path[64];
+
+	(void)state;
+	snprintf(path, sizeof(path), "test_model.%d.wsrep", (int)getpid());
+	write_work(path);
+	report = ws_report_open_plain(path, &err);
+	assert_non_null(report);
+	assert_int_equal(ws_work_load(report, 0, UINT64_MAX, &work, &err), 0);
+	assert_int_equal(work.gpus, 3); /* the second GPU of each process is not described */
+	assert_int_equal(work.unended, WORKS / 20);
+	assert_int_equal(work.backwards, WORKS / 20);
+	for (size_t gpu = 0; gpu < work.gpus; gpu++) {
+		check_order(&work.gpu[gpu]);
+		for (size_t i = 0; i < work.gpu[gpu].count; i++) {
+			const struct ws_work_op *op = &work.gpu[gpu].op[i];
+
+			assert_int_equal(seen[op->correlation]++, 0);
+			assert_int_equal(op->start, 1000 + (op->correlation * 7919u) % 500);
+			assert_int_equal(op->set, op->correlation % 3 == 0);
+			assert_int_equal(work.gpu[gpu].device, op->correlation % 5 == 4);
+		}
+	}
+	for (size_t i = 0; i < WORKS; i++)
+		assert_int_equal(seen[i], i % 10 != 7);
+	ws_work_free(&work);
+	ws_report_close(report);
+	unlink(path);
+}
+
 /* A function that is sampled at two addresses, and one that is sampled at another. */
 static void write_two_functions(const char *path, uint64_t rounds)
 {
@@ -700,6 +784,7 @@ static void searching_ahead_finds_what_bisection_finds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(work_is_in_order_on_each_gpu),
 		cmocka_unit_test(addresses_of_a_function_count_together),
 		cmocka_unit_test(searching_ahead_finds_what_bisection_finds),
 		cmocka_unit_test(joined_threads_stay_on_the_path),
