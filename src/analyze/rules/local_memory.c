@@ -34,9 +34,10 @@ static void report_kernel(const struct ws_analysis *analysis, const struct ws_ke
 	finding->assumption = ws_strdup("half of its time goes into local memory");
 	ws_finding_add_evidence(finding, "its longest run",
 				"SELECT start, end - start AS ns, localMemoryPerThread, "
-				"registersPerThread, blockX, blockY, blockZ FROM "
-				"CUPTI_ACTIVITY_KIND_KERNEL WHERE localMemoryPerThread > 0 ORDER "
-				"BY ns DESC",
+				"localMemoryTotal, registersPerThread, blockX, blockY, blockZ FROM "
+				"CUPTI_ACTIVITY_KIND_KERNEL WHERE localMemoryTotal > 0 OR "
+				"localMemoryPerThread > 0 ORDER BY localMemoryTotal DESC, ns DESC "
+				"LIMIT 20",
 				kernel->longest.start, kernel->longest.end);
 	finding->next = ws_kernel_command(analysis, kernel);
 }
