@@ -166,6 +166,7 @@ static uint64_t read_stack(const struct ws_model *model, const uint32_t *frames,
 
 struct start_times {
 	uint64_t all, starting; /* ns of samples */
+	uint64_t work;		/* below the loop of a worker */
 	uint64_t most;		/* at the line that starts most of them */
 	struct ws_code_place place;
 };
@@ -200,6 +201,7 @@ static void add_thread(const struct ws_model *model, uint32_t thread, bool of_wo
 		uint64_t key = sums.sums[i].key, ns = sums.sums[i].ns;
 
 		if (key == STACK_WORK) {
+			times->work += ns;
 			times->starting -= of_worker ? ns : 0;
 			continue;
 		}
@@ -236,7 +238,8 @@ static void report_start(const struct ws_analysis *analysis, const struct worker
 	struct ws_text place = {0};
 	struct ws_finding *finding;
 
-	if (share < LEAST_SHARE)
+	/* A script that runs a script anew is no worker of multiprocessing or of a pool. */
+	if (share < LEAST_SHARE || (!times->work && !times->most))
 		return;
 	if (!code.function)
 		code = ws_find_wait_place(analysis);
