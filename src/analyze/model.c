@@ -85,6 +85,18 @@ static void add_state(void *context, uint32_t number, const struct ws_state *sta
 					.lost = state->lost};
 }
 
+/* Room that is not used costs nothing, and growing would move what is there. */
+static void reserve_states(struct ws_model *model, const struct ws_states *states)
+{
+	for (uint32_t id = 0; id < model->thread_count; id++) {
+		struct ws_model_thread *thread = &model->threads[id];
+		size_t spans = ws_states_count_spans(states, id);
+
+		if (spans)
+			ws_grow(thread->states, thread->cap, spans * 5 / 2);
+	}
+}
+
 static void read_states(struct ws_model *model)
 {
 	struct ws_states_part all = {
@@ -96,6 +108,7 @@ static void read_states(struct ws_model *model)
 
 	reader.workers = ws_calloc(ws_count_state_workers(states), sizeof(*reader.workers));
 	begin_chunk(&reader, &none);
+	reserve_states(model, states);
 	model->has_scheduling = ws_states_has_scheduling(states);
 	model->damaged += ws_walk_states_once(states, add_state, &reader);
 	ws_states_close(states);

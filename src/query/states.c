@@ -288,6 +288,21 @@ bool ws_states_has_scheduling(const struct ws_states *states)
 	return count_entries(states, WS_OF_SCHED) > 0;
 }
 
+size_t ws_states_count_spans(const struct ws_states *states, uint32_t thread)
+{
+	size_t number = ws_bisect(states->thread_count, k, states->threads[k].thread < thread),
+	       spans = 0;
+	const struct ws_state_slice *slice = &states->threads[number];
+
+	if (number == states->thread_count || slice->thread != thread)
+		return 0;
+	if (!states->streamed)
+		return slice->to[WS_OF_SCHED] - slice->from[WS_OF_SCHED];
+	for (size_t i = slice->from[WS_OF_SCHED]; i < slice->to[WS_OF_SCHED]; i++)
+		spans += states->runs.by_track[i]->rows;
+	return spans;
+}
+
 /* ---- all threads ---- */
 
 struct walk_job {

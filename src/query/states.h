@@ -101,6 +101,9 @@ void ws_states_close(struct ws_states *states); /* NULL is fine */
 /* Whether scheduling was recorded at all. */
 bool ws_states_has_scheduling(const struct ws_states *states);
 
+/* How many spans on cores were recorded of a thread: for each of them it has about two states. */
+size_t ws_states_count_spans(const struct ws_states *states, uint32_t thread);
+
 /* What a function of the OS runtime waits for, judged by its name: enum ws_wait. */
 uint8_t ws_classify_osrt_call(const char *name);
 /* The same of a call of CUDA: WS_WAIT_GPU or WS_WAIT_CUDA. */
