@@ -545,6 +545,21 @@ void ws_put_script_path(const struct ws_model *model, const char *command, struc
 	ws_text_free(&script);
 }
 
+void ws_put_script_start(const struct ws_model *model, const char *command,
+			 const struct ws_process_info *child, struct ws_text *text)
+{
+	uint64_t until = (uint64_t)ws_lanes_realtime(model->report, model->to);
+	struct ws_text path = {0}, line = {0};
+	uint32_t number;
+
+	ws_put_script_path(model, command, &path);
+	number = ws_find_command_line(path.text, child->cmdline, until);
+	if (number && ws_put_source_line(path.text, number, until, &line))
+		ws_text_printf(text, ", %s at line %u: %s", child->name, number, line.text);
+	ws_text_free(&line);
+	ws_text_free(&path);
+}
+
 void ws_put_script_statements(const struct ws_model *model, const char *command,
 			      const struct ws_script_work *work, struct ws_text *text)
 {

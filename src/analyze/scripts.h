@@ -44,6 +44,10 @@ void ws_put_script(const char *command, struct ws_text *text);
 
 /* The path of the script that a process runs, as the program was started in its folder. */
 void ws_put_script_path(const struct ws_model *model, const char *command, struct ws_text *text);
+/* Append the line of a script, which a process runs by `command`, that starts another one by
+ * `child`: ", sed at line 8: name=$(echo $x | sed ...)"; nothing where it is not found. */
+void ws_put_script_start(const struct ws_model *model, const char *command,
+			 const struct ws_process_info *child, struct ws_text *text);
 /* Append the lines of the script whose statements ask for the work, where they are few: ", at line
  * 6: while read -r name; do". */
 void ws_put_script_statements(const struct ws_model *model, const char *command,

@@ -97,6 +97,56 @@ def a_semaphore_is_known_by_the_line_that_makes_it():
     )
 
 
+@live
+def the_one_worker_of_a_queue_is_named():
+    program = """import asyncio
+async def serve(reader, writer):
+    sum(range(30000))
+    await reader.readline()
+    await asyncio.sleep(0.01)
+    writer.close()
+async def fetch(port):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    sum(range(20000))
+    writer.write(b"page\\n")
+    await reader.read()
+    writer.close()
+async def work(queue, port):
+    while not queue.empty():
+        queue.get_nowait()
+        await fetch(port)
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    queue = asyncio.Queue()
+    for n in range(60): queue.put_nowait(n)
+    await asyncio.create_task(work(queue, server.sockets[0].getsockname()[1]))
+asyncio.run(main())
+"""
+    check_first(
+        record("pages", program),
+        "blocking-io",
+        "work (pages.py:16) awaits fetch (pages.py:",
+        "in a loop, each time before it goes on",
+    )
+
+
+@live
+def an_executor_of_one_thread_is_named():
+    program = """import asyncio, time
+from concurrent.futures import ThreadPoolExecutor
+driver = ThreadPoolExecutor(max_workers=1)
+def read(sensor):
+    time.sleep(0.01)
+    return sensor
+async def ask(sensor):
+    return await asyncio.get_running_loop().run_in_executor(driver, read, sensor)
+async def main():
+    print(sum(await asyncio.gather(*(ask(s) for s in range(80)))))
+asyncio.run(main())
+"""
+    check_first(record("executor", program), "sleeping", "on the only worker thread", "read (exe")
+
+
 BLOCKED = """import asyncio, socket, threading, time
 def answer(listener):
     while True:

@@ -149,6 +149,36 @@ def javascript_that_awaits_in_a_loop_is_named():
     )
 
 
+PIPELINES = """get() { grep "^k$1 " data.txt | awk '{print $2}' | tr a-z A-Z; }
+for i in $(seq 1 40); do echo "k$i v$i"; done > data.txt
+seq 1 70 | while read -r k; do
+    get $k >> out.txt
+done
+"""
+
+
+@live
+def pipelines_one_after_the_other_are_named():
+    check_first(
+        run_script("sh", "pipelines.sh", PIPELINES),
+        "child-processes",
+        "70 grep",
+        "grep at line 1: get()",
+    )
+
+
+POLL = """( for i in 1 2 3 4 5 6 7; do sleep 0.15; echo $i > result.$i; done ) &
+for i in 1 2 3 4 5 6 7; do
+  while [ ! -e result.$i ]; do sleep 0.03; done
+done
+"""
+
+
+@live
+def a_script_that_asks_again_after_a_pause_is_named():
+    check_first(run_script("bash", "poll.sh", POLL), "sleeping", "sleep at line 3: while [ ! -e")
+
+
 @live
 def a_script_is_named_though_its_interpreter_has_no_symbols():
     program = "BEGIN { for (i = 0; i < 4000000; i++) sum += i % 7; print sum }"

@@ -178,10 +178,43 @@ static void put_programs(const struct ws_analysis *analysis, const struct short_
 	ws_text_puts(text, ")");
 }
 
-/* Workers that run in parallel are not waited for one by one. */
-static bool run_side_by_side(const struct short_children *children)
+static bool overlap(uint64_t alive, uint64_t any_alive)
 {
-	return children->alive > children->any_alive + children->any_alive / 2;
+	return alive > any_alive + any_alive / 2;
+}
+
+/* Whether processes of the program that was started most overlap: those of a pipeline run side by
+ * side, each of them another program, and the next pipeline waits for the whole. */
+static bool do_equals_overlap(const struct ws_names_by_id *who,
+			      const struct short_children *children)
+{
+	const struct ws_process_info **last = find_last_images(who);
+	struct ws_spans spans = {0};
+	uint64_t alive = 0, any_alive = 0;
+
+	for (uint32_t id = 1; id <= ws_highest_process_id(who); id++) {
+		const struct ws_process_info *info = ws_find_process(who, id);
+
+		if (info->parent != children->parent || !is_short_child(info, last[id]) ||
+		    strcmp(last[id]->name, children->programs[0].name))
+			continue;
+		alive += last[id]->end - info->start;
+		ws_spans_add(&spans, info->start, last[id]->end);
+	}
+	free(last);
+	ws_spans_merge(&spans);
+	for (size_t i = 0; i < spans.count; i++)
+		any_alive += spans.spans[i].end - spans.spans[i].start;
+	ws_spans_free(&spans);
+	return overlap(alive, any_alive);
+}
+
+/* Workers that run in parallel are not waited for one by one. */
+static bool run_side_by_side(const struct ws_names_by_id *who,
+			     const struct short_children *children)
+{
+	return overlap(children->alive, children->any_alive) &&
+	       (children->program_count < 2 || do_equals_overlap(who, children));
 }
 
 /* Who starts a process for what it prints (popen, $(...)) waits for it by reading from a pipe;
@@ -306,6 +339,35 @@ void ws_put_command(const char *command, struct ws_text *text)
 		ws_text_puts(text, "...");
 }
 
+/* Of the user's script that started a process. */
+static void put_starting_line(const struct ws_model *model, const struct ws_process_info *child,
+			      struct ws_finding *finding)
+{
+	uint32_t parent = child->parent;
+	char *title = finding->title;
+	struct ws_text line = {0};
+
+	/* What it was before it called exec. */
+	if (ws_find_process(model->who, parent)->pid == child->pid)
+		parent = ws_find_process(model->who, parent)->parent;
+	if (ws_runs_users_script(model, parent))
+		ws_put_script_start(model, ws_find_process(model->who, parent)->cmdline, child,
+				    &line);
+	finding->title = ws_format("%s%s", title, ws_text_or(line.text, ""));
+	free(title);
+	ws_text_free(&line);
+}
+
+void ws_put_starting_line(const struct ws_analysis *analysis, uint32_t thread,
+			  struct ws_finding *finding)
+{
+	const struct ws_names_by_id *who = analysis->model->who;
+	uint32_t process = ws_find_thread(who, thread)->process;
+
+	if (process != analysis->model->process)
+		put_starting_line(analysis->model, ws_find_process(who, process), finding);
+}
+
 /* It may well be what the program is for: a note. */
 static void check_long_child(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
@@ -329,24 +391,12 @@ static void check_long_child(const struct ws_analysis *analysis, struct ws_findi
 				   "it started: %s [%u]",
 				   100 * ws_analysis_share(analysis, ns),
 				   ws_text_or(command.text, info->name), info->pid);
+	put_starting_line(analysis->model, info, finding);
 	ws_text_free(&command);
 	finding->advice =
 		ws_strdup("Look at that process, do other work meanwhile (subprocess.Popen "
 			  "instead of run, & in a shell), or do its work in the program "
 			  "itself.");
-}
-
-/* Where a program is started: ", sed at line 8: name=$(echo $x | sed ...)". */
-static void put_script_line(const struct ws_model *model, const char *path,
-			    const struct child_program *program, struct ws_text *text)
-{
-	uint64_t until = (uint64_t)ws_lanes_realtime(model->report, model->to);
-	uint32_t number = ws_find_command_line(path, program->first->cmdline, until);
-	struct ws_text line = {0};
-
-	if (number && ws_put_source_line(path, number, until, &line))
-		ws_text_printf(text, ", %s at line %u: %s", program->name, number, line.text);
-	ws_text_free(&line);
 }
 
 /* For the programs that a user's script starts most often. */
@@ -355,15 +405,13 @@ static void put_script_lines(const struct ws_analysis *analysis,
 {
 	enum { SHOWN = 2 };
 	const struct ws_model *model = analysis->model;
-	struct ws_text path = {0};
+	const char *command = ws_find_process(model->who, children->parent)->cmdline;
 
 	if (!ws_runs_users_script(model, children->parent))
 		return;
-	ws_put_script_path(model, ws_find_process(model->who, children->parent)->cmdline, &path);
 	for (size_t i = 0; i < children->program_count && i < SHOWN; i++)
 		if (children->programs[i].count >= children->programs[0].count / 4)
-			put_script_line(model, path.text, &children->programs[i], text);
-	ws_text_free(&path);
+			ws_put_script_start(model, command, children->programs[i].first, text);
 }
 
 /* Where no call shows who starts them, such as in a shell. */
@@ -397,7 +445,7 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 	struct ws_text what = {0}, named = {0};
 	struct ws_code_place starter;
 
-	if (run_side_by_side(&children))
+	if (run_side_by_side(analysis->model->who, &children))
 		return;
 	if (!row || children.count < LEAST_CHILDREN || ws_analysis_share(analysis, on_path) < 0.1) {
 		check_long_child(analysis, findings);

@@ -251,16 +251,19 @@ static uint64_t count_main_waits(const struct ws_model *model, uint32_t worker)
 }
 
 /* Where the main thread waits for each answer before it asks for the next thing, there is nothing
- * that other workers could do meanwhile. */
+ * that other workers could do meanwhile; an event loop has tasks that ask side by side. */
 void ws_say_lone_worker(const struct ws_analysis *analysis, const struct ws_breakdown_row *row,
 			struct ws_finding *finding)
 {
 	enum { FEW = 8 };
-	char *advice = finding->advice;
+	char *advice = finding->advice, *title = finding->title;
 
 	if (row->pieces < FEW || !is_lone_worker(analysis->model, row->thread) ||
-	    count_main_waits(analysis->model, row->thread) * 2 >= row->pieces)
+	    (ws_find_wait_place(analysis).library != WS_LIBRARY_LOOP &&
+	     count_main_waits(analysis->model, row->thread) * 2 >= row->pieces))
 		return;
+	finding->title = ws_format("%s, on the only worker thread", title);
+	free(title);
 	finding->advice = ws_format("There is only one worker thread: several (a larger pool) wait "
 				    "side by side. %s",
 				    advice);

@@ -92,6 +92,9 @@ void ws_put_command(const char *command, struct ws_text *text);
 void ws_say_lone_worker(const struct ws_analysis *analysis, const struct ws_breakdown_row *row,
 			struct ws_finding *finding);
 
+/* Append to the title where the user's script starts the process of a thread. */
+void ws_put_starting_line(const struct ws_analysis *analysis, uint32_t thread,
+			  struct ws_finding *finding);
 /* Whether a thread is of an interpreter whose script script-work has explained. */
 bool ws_does_script_work(const struct ws_analysis *analysis, uint32_t thread,
 			 const struct ws_findings *findings);
