@@ -418,6 +418,26 @@ if __name__ == "__main__":
 
 
 @live
+def tasks_that_are_waited_for_one_by_one_are_told():
+    program = """import multiprocessing
+def make_row(number):
+    return [number * 1.5 + column for column in range(3000)]
+if __name__ == "__main__":
+    total = 0
+    with multiprocessing.Pool(2) as pool:
+        for number in range(2500):
+            total += len(pool.apply(make_row, (number,)))
+    print(total)
+"""
+    check_first(
+        record("inturn", program),
+        "process-data",
+        "work one at a time, while the program waits at <module> (inturn.py:8)",
+        "hand over all tasks first",
+    )
+
+
+@live
 def loops_in_loops_and_callers_are_said():
     program = """def join(orders, customers):
     found = 0

@@ -1,4 +1,6 @@
 /* process_data.c - Python processes that mostly pack up data for each other. */
+#include <string.h>
+
 #include "analyze/askers.h"
 #include "analyze/rules/rules.h"
 
@@ -35,17 +37,30 @@ static uint64_t count_pools_processes(const struct ws_analysis *analysis)
 	return count >= least ? count : 0;
 }
 
-/* Pools send on threads of their own: the user's code waits for the results. */
-static void put_waiting(const struct ws_analysis *analysis, struct ws_finding *finding,
+/* Whether a function of a pool waits for the result of one task before it takes the next. */
+static bool takes_one_task(const struct ws_analysis *analysis, uint32_t id)
+{
+	static const char name[] = "Pool.apply";
+	const struct ws_function *function = ws_stacks_get_function(analysis->model->stacks, id);
+	size_t length = sizeof(name) - 1;
+
+	return id && function->len >= length &&
+	       !memcmp(function->name + function->len - length, name, length);
+}
+
+/* Pools send on threads of their own: the user's code waits for the results. Returns whether it
+ * waits for each by itself. */
+static bool put_waiting(const struct ws_analysis *analysis, struct ws_finding *finding,
 			struct ws_text *text)
 {
 	struct ws_code_place code = ws_find_longest_wait(analysis->model, analysis->model->thread);
 
 	if (!code.users)
-		return;
+		return false;
 	ws_text_puts(text, ", while the program waits");
 	ws_put_at_place(analysis, &code, text);
 	ws_point_at(finding, &code);
+	return takes_one_task(analysis, code.leaf);
 }
 
 static void check_packing(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -54,9 +69,9 @@ static void check_packing(const struct ws_analysis *analysis, struct ws_findings
 	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_packing);
 	struct ws_finding *finding;
 	struct ws_code_place code;
-	struct ws_text place = {0};
+	struct ws_text place = {0}, waiting = {0};
 	uint64_t processes;
-	bool inside;
+	bool inside, in_turn = false;
 
 	if (!row || ws_analysis_share(analysis, cost) < 0.1)
 		return;
@@ -71,20 +86,33 @@ static void check_packing(const struct ws_analysis *analysis, struct ws_findings
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_process_data, cost,
 					cost - cost / 4);
 	if (!inside || !code.users)
-		put_waiting(analysis, finding, &place);
+		in_turn = put_waiting(analysis, finding, &waiting);
+	ws_text_puts(&place, ws_text_or(waiting.text, ""));
 	if (processes)
 		ws_text_printf(&place, "; %llu processes are started for it",
 			       (unsigned long long)processes);
-	finding->title =
-		ws_format("For %.0f %% of the time processes pack, send and unpack data "
-			  "for each other%s%s",
-			  100 * ws_analysis_share(analysis, cost),
-			  inside || !code.users ? ", mostly" : "", ws_text_or(place.text, ""));
+	if (in_turn)
+		finding->title = ws_format(
+			"Workers of a pool work one at a time%s, for each task by itself; %.0f %% "
+			"of the time goes into packing and sending data",
+			ws_text_or(waiting.text, ""), 100 * ws_analysis_share(analysis, cost));
+	else
+		finding->title =
+			ws_format("For %.0f %% of the time processes pack, send and unpack data "
+				  "for each other%s%s",
+				  100 * ws_analysis_share(analysis, cost),
+				  inside || !code.users ? ", mostly" : "",
+				  ws_text_or(place.text, ""));
 	finding->advice = ws_format(
-		"%s%sSend less: names, indexes or parts instead of whole objects; let the workers "
+		"%s%s%sSend less: names, indexes or parts instead of whole objects; let the "
+		"workers "
 		"load the data themselves (an initializer), or share it "
 		"(multiprocessing.shared_memory, memory-mapped arrays).",
 		processes ? "Make the pool once, and keep it for all of the work. " : "",
+		in_turn ? "Pool.apply returns when the task is done: hand over all tasks first "
+			  "(map, "
+			  "imap_unordered, apply_async and get at the end). "
+			: "",
 		are_messages_tiny(analysis, cost)
 			? "The messages are many and small: hand over more work in each "
 			  "(chunksize of map and imap, lists of items instead of single ones). "
@@ -93,6 +121,7 @@ static void check_packing(const struct ws_analysis *analysis, struct ws_findings
 	ws_finding_add_evidence(finding, "the longest stretch", NULL, row->longest.start,
 				row->longest.end);
 	ws_text_free(&place);
+	ws_text_free(&waiting);
 }
 
 const struct ws_rule ws_rule_process_data = {
