@@ -20,7 +20,7 @@
 #include "base/search.h"
 #include "base/sort.h"
 
-enum { MOST_JUMPS = 16, MOST_ORIGINS = 8, BLOCKED_LAUNCH_NS = 100000 };
+enum { MOST_JUMPS = 16, MOST_ORIGINS = 8, MOST_EXECS = 16, BLOCKED_LAUNCH_NS = 100000 };
 /* From the end of a thread to that of the wait for it; a process gives its memory back in between,
  * a millisecond for some megabytes. */
 enum { WAKING_NS = 1000000, LEAVING_NS = 100000000 };
@@ -177,10 +177,17 @@ enum relation { STRANGER, SIBLING_THREAD, CHILD_PROCESS };
 static enum relation find_relation(const struct ws_model *model, uint32_t process, uint32_t thread)
 {
 	uint32_t other = ws_find_thread(model->who, thread)->process;
+	const struct ws_process_info *info = ws_find_process(model->who, other),
+				     *parent = ws_find_process(model->who, info->parent);
 
 	if (other == process)
 		return SIBLING_THREAD;
-	return ws_find_process(model->who, other)->parent == process ? CHILD_PROCESS : STRANGER;
+	/* What a process was before it called exec is its parent here. */
+	for (unsigned i = 0; i < MOST_EXECS && info->parent && parent->pid == info->pid; i++) {
+		info = parent;
+		parent = ws_find_process(model->who, info->parent);
+	}
+	return info->parent == process ? CHILD_PROCESS : STRANGER;
 }
 
 /* The thread that ended closest to `at`: for a join of the same process, for a wait for a child of
