@@ -1,11 +1,11 @@
 #!/bin/sh
 # Run the tests of a build folder and end with one line that counts them. $1: the folder; further
-# words go to `meson test`. Tests wait for programs more than they compute: two more than there are
-# cores run at a time (WS_TEST_PROCESSES), but for those that may only run alone.
+# words go to `meson test`. Tests wait for programs more than they compute: one more than there are
+# cores runs at a time (WS_TEST_PROCESSES), but for those that may only run alone.
 set -eu
 build=$1
 shift
-processes=${WS_TEST_PROCESSES:-$(($(nproc) + 2))}
+processes=${WS_TEST_PROCESSES:-$(($(nproc) + 1))}
 # Configured before the tools of the tests were there: look again, or suites would be missing.
 if ! grep -q '"cmocka"' "$build/meson-info/intro-dependencies.json"; then
 	meson setup --reconfigure "$build" >/dev/null

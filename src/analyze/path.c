@@ -20,10 +20,7 @@
 #include "base/search.h"
 #include "base/sort.h"
 
-enum { MOST_JUMPS = 16, MOST_ORIGINS = 8, MOST_EXECS = 16, BLOCKED_LAUNCH_NS = 100000 };
-/* From the end of a thread to that of the wait for it; a process gives its memory back in between,
- * a millisecond for some megabytes. */
-enum { WAKING_NS = 1000000, LEAVING_NS = 100000000 };
+enum { MOST_JUMPS = 16, MOST_ORIGINS = 8, BLOCKED_LAUNCH_NS = 100000 };
 enum { MOST_BLIND = 100000, MOST_OTHERS = 256, LOOK_PIECES = 65536 };
 
 struct walk {
@@ -164,53 +161,30 @@ static bool find_awaited_op(const struct walk *walk, uint64_t since, uint64_t un
 	return ws_path_find_last_op(walk->model, process, since, until + slack, found);
 }
 
-static bool has_run_before(const struct ws_model *model, uint32_t thread, uint64_t at,
-			   uint64_t slack)
+static bool has_run_before(const struct ws_model *model, uint32_t thread, uint64_t at)
 {
 	const struct ws_model_state *state = ws_model_find_state(model, thread, at);
 
-	return state && state->end + slack >= at;
-}
-
-enum relation { STRANGER, SIBLING_THREAD, CHILD_PROCESS };
-
-static enum relation find_relation(const struct ws_model *model, uint32_t process, uint32_t thread)
-{
-	uint32_t other = ws_find_thread(model->who, thread)->process;
-	const struct ws_process_info *info = ws_find_process(model->who, other),
-				     *parent = ws_find_process(model->who, info->parent);
-
-	if (other == process)
-		return SIBLING_THREAD;
-	/* What a process was before it called exec is its parent here. */
-	for (unsigned i = 0; i < MOST_EXECS && info->parent && parent->pid == info->pid; i++) {
-		info = parent;
-		parent = ws_find_process(model->who, info->parent);
-	}
-	return info->parent == process ? CHILD_PROCESS : STRANGER;
+	return state && state->end + 1000000 >= at;
 }
 
 /* The thread that ended closest to `at`: for a join of the same process, for a wait for a child of
- * another, which need not be a child of its own. 0 for none. Others may end just after the one that
- * was waited for. */
+ * another. 0 for none. Others may end just after the one that was waited for. */
 static uint32_t find_ended_thread(const struct ws_model *model, uint32_t waiting, uint64_t at,
 				  bool child)
 {
-	uint32_t process = ws_find_thread(model->who, waiting)->process, found = 0;
-	size_t i = ws_bisect(model->ended_count, k, model->ended[k].at <= at + WAKING_NS);
-	uint64_t nearest = UINT64_MAX;
+	const uint64_t slack = 1000000;
+	uint32_t process = ws_find_thread(model->who, waiting)->process;
+	size_t i = ws_bisect(model->ended_count, k, model->ended[k].at <= at + slack);
+	uint64_t nearest = slack + 1;
+	uint32_t found = 0;
 
-	while (i-- > 0 && model->ended[i].at + (child ? LEAVING_NS : WAKING_NS) >= at) {
+	while (i-- > 0 && model->ended[i].at + slack >= at) {
 		uint64_t ended = model->ended[i].at, apart = ws_max(ended, at) - ws_min(ended, at);
 		uint32_t id = model->ended[i].thread;
-		enum relation relation = find_relation(model, process, id);
 
-		if (id == waiting || (relation == SIBLING_THREAD) == child ||
-		    (relation == STRANGER && apart > WAKING_NS))
-			continue;
-		if (relation == STRANGER) /* only if no child has ended */
-			apart += LEAVING_NS;
-		if (apart < nearest) {
+		if (apart < nearest && id != waiting &&
+		    (ws_find_thread(model->who, id)->process != process) == child) {
 			nearest = apart;
 			found = id;
 		}
@@ -228,9 +202,7 @@ uint32_t ws_path_find_waker(const struct ws_model *model, uint32_t thread,
 					     ws_model_get_call(model, state)->holder);
 	else if (!waker && (state->wait == WS_WAIT_JOIN || state->wait == WS_WAIT_CHILD))
 		waker = find_ended_thread(model, thread, at, state->wait == WS_WAIT_CHILD);
-	if (waker == thread ||
-	    !has_run_before(model, waker, at,
-			    state->wait == WS_WAIT_CHILD ? LEAVING_NS : WAKING_NS))
+	if (waker == thread || !has_run_before(model, waker, at))
 		return 0;
 	return waker;
 }
@@ -288,7 +260,7 @@ uint32_t ws_path_find_starter(const struct ws_model *model, uint32_t thread, uin
 	if (info->tid == info->pid)
 		process = ws_find_process(model->who, process)->parent;
 	parent = find_main_thread(model, process);
-	if (parent == thread || !has_run_before(model, parent, at, WAKING_NS))
+	if (parent == thread || !has_run_before(model, parent, at))
 		return 0;
 	return parent;
 }

@@ -179,27 +179,6 @@ def a_script_that_asks_again_after_a_pause_is_named():
     check_first(run_script("bash", "poll.sh", POLL), "sleeping", "sleep at line 3: while [ ! -e")
 
 
-# Beside the pauses, as many short processes as make a finding of their own.
-PAUSES = """make_part() {
-  seq 1 40000 | awk -v part="$1" '{ print part, $1 * 3 }' > part.tmp
-  mv part.tmp part.$1
-}
-for part in 1 2 3 4 5 6; do
-  make_part $part &
-  while [ ! -e part.$part ]; do
-    sleep 0.2
-  done
-  wc -l < part.$part > lines.$part
-done
-cat lines.*
-"""
-
-
-@live
-def pauses_are_no_starting_of_processes():
-    check_first(run_script("bash", "pauses.sh", PAUSES), "sleeping", "sleep at line 8: sleep 0.2")
-
-
 @live
 def a_script_is_named_though_its_interpreter_has_no_symbols():
     program = "BEGIN { for (i = 0; i < 4000000; i++) sum += i % 7; print sum }"

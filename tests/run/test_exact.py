@@ -25,7 +25,7 @@ def storm(t, mode, threads, n, *options, **kw):
 def check_sum(t, r, emitted, may_lose):
     t.verify(r.report)
     db = t.load(r.report)
-    kept, lost = db.range_count(), db.lost("nvtx")
+    kept, lost = db.range_count(), db.lost()
     t.eq(kept + lost, emitted, "ranges recorded (%d) and lost (%d)" % (kept, lost))
     if not may_lose:
         t.eq(lost, 0, "ranges lost")
@@ -209,7 +209,7 @@ def signal_handler_between_reserve_and_commit(t):
     t.ge(in_handler, 100, "handler runs (too few to mean anything)")
     db = t.load(r.report)
     rows = db.ranges()
-    t.eq(db.lost("nvtx"), 0, "ranges lost")
+    t.eq(db.lost(), 0, "ranges lost")
     t.eq(
         (rows.get("main"), rows.get("handler")), (in_main, in_handler), "ranges of main and handler"
     )

@@ -195,7 +195,7 @@ def a_program_that_shuts_itself_in(t):
         t.eq(r.status, 0, "exit status with --trace=%s" % what)
         db = t.load(r.report)
         t.ge(
-            db.range_count() + db.lost("nvtx"),
+            db.range_count() + db.lost(),
             20000,
             "ranges recorded or counted with --trace=%s" % what,
         )
@@ -442,7 +442,7 @@ def memory_is_reached_from_everywhere(t):
         tried += 1
         r = t.profile([*words, storm, "plain", "2", "50000"], "--trace=nvtx", output=name, status=0)
         db = t.load(r.report)
-        t.eq((db.range_count() + db.lost("nvtx"), r.target_err), (100000, b""), "ranges by " + name)
+        t.eq((db.range_count() + db.lost(), r.target_err), (100000, b""), "ranges by " + name)
     if os.geteuid() == 0:
         os.chmod(t.work, 0o777)
         argv = [storm, "plain", "2", "50000"]
@@ -450,7 +450,7 @@ def memory_is_reached_from_everywhere(t):
         if "cannot read" in r.messages:
             t.skip("the build cannot be read by other users")
         db = t.load(r.report)
-        t.eq(db.range_count() + db.lost("nvtx"), 100000, "ranges of another user")
+        t.eq(db.range_count() + db.lost(), 100000, "ranges of another user")
         tried += 1
     if not tried:
         t.skip("no way to be elsewhere")

@@ -104,9 +104,9 @@ def full_shared_memory(t):
         t.verify(t.path("r"))
         db = t.load(t.path("r"))
         t.eq(
-            db.range_count() + db.lost("nvtx"),
+            db.range_count() + db.lost(),
             400000,
-            "ranges kept (%d) and lost (%d)" % (db.range_count(), db.lost("nvtx")),
+            "ranges kept (%d) and lost (%d)" % (db.range_count(), db.lost()),
         )
 
 
@@ -131,9 +131,9 @@ def shared_memory_already_full(t):
     t.eq((r.status, r.out), (0, b"nested\n"), "the target (%s)" % r.said())
     db = t.load(t.path("r"))
     t.eq(
-        db.range_count() + db.lost("nvtx"),
+        db.range_count() + db.lost(),
         90,
-        "ranges kept (%d) and lost (%d)" % (db.range_count(), db.lost("nvtx")),
+        "ranges kept (%d) and lost (%d)" % (db.range_count(), db.lost()),
     )
 
 
@@ -342,8 +342,8 @@ def several_libraries_that_embed_nvtx(t):
 def deep_nesting(t):
     r = t.same([t.program("ranges"), "deep", "500"], "--trace=nvtx")
     db = t.load(r.report)
-    t.eq(db.range_count("deep") + db.lost("nvtx"), 500, "ranges kept and lost")
-    t.eq(db.lost("nvtx"), 0, "ranges lost")
+    t.eq(db.range_count("deep") + db.lost(), 500, "ranges kept and lost")
+    t.eq(db.lost(), 0, "ranges lost")
 
 
 @test("traps")

@@ -236,8 +236,7 @@ static bool is_elsewhere(const struct ws_analysis *analysis, const struct ws_bre
 {
 	if (row->cause == WS_CAUSE_CHILD || ws_is_wait_for_output(analysis, row))
 		return true;
-	/* A pause is no work: `sleep` in a script. */
-	return row->thread && row->cause != WS_CAUSE_CORE && row->cause != WS_CAUSE_SLEEP &&
+	return row->thread && row->cause != WS_CAUSE_CORE &&
 	       ws_find_thread(analysis->model->who, row->thread)->process !=
 		       analysis->model->process;
 }
