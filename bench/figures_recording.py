@@ -203,9 +203,9 @@ def find_mpis(b):
 
 @figure
 def mpi_latency(b):
-    """8 bytes one way between two ranks of a host, where there is an MPI: calls through the hooks and
-    past them in one run, then whole runs; and between four, as well as a collective of theirs. The
-    goal is 5 % more.
+    """8 bytes one way between two ranks of a host, where there is an MPI: calls through the hooks
+    and past them in one run, then whole runs; and between four, as well as a collective of theirs.
+    The goal is 5 % more.
     """
     for title, program, two, four in find_mpis(b):
         bare, ours = [], []

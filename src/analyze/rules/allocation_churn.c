@@ -114,22 +114,7 @@ static void check_churn(const struct ws_analysis *analysis, const struct churn *
 	ws_text_free(&place);
 }
 
-enum call_sort { SORT_OTHER = 1, SORT_CAPTURE, SORT_CAPTURE_END };
-
-static uint64_t sort_call(const struct ws_analysis *analysis, struct ws_map *sorts, uint32_t name)
-{
-	uint64_t sort = ws_map_get(sorts, name, NULL);
-
-	if (sort)
-		return sort;
-	sort = SORT_OTHER;
-	if (ws_is_call_named(analysis, name, captures))
-		sort = SORT_CAPTURE;
-	else if (ws_is_call_named(analysis, name, capture_ends))
-		sort = SORT_CAPTURE_END;
-	ws_map_set(sorts, name, sort);
-	return sort;
-}
+enum call_sort { SORT_OTHER, SORT_CAPTURE, SORT_CAPTURE_END };
 
 /* How long the explained thread captured within the window: the CPU runs all that the graph is to
  * do, and the GPU nothing of it. */
@@ -138,11 +123,13 @@ static uint64_t sum_captures(const struct ws_analysis *analysis)
 	const struct ws_model *model = analysis->model;
 	const struct ws_model_thread *thread = &model->threads[model->thread];
 	uint64_t *const *col = model->calls.rows.col;
+	static const char *const *const lists[] = {captures, capture_ends, NULL};
 	struct ws_map sorts = {0};
 	uint64_t since = WS_NO_TIME, sum = 0;
 
 	for (size_t i = thread->first_call; i < thread->end_call; i++) {
-		uint64_t sort = sort_call(analysis, &sorts, (uint32_t)col[ws_cuda_api_name][i]);
+		uint64_t sort =
+			ws_sort_call(analysis, &sorts, (uint32_t)col[ws_cuda_api_name][i], lists);
 
 		if (sort == SORT_CAPTURE)
 			since = ws_max(col[ws_cuda_api_start][i], model->from);

@@ -4,6 +4,7 @@
 #include "analyze/launch_places.h"
 #include "analyze/scripts.h"
 #include "analyze/works.h"
+#include "base/map.h"
 #include "query/command_line.h"
 #include "query/gpu.h"
 
@@ -75,6 +76,20 @@ bool ws_is_call_named(const struct ws_analysis *analysis, uint32_t call, const c
 	const char *name = ws_get_cuda_function_name(analysis->model->report, call, &length);
 
 	return ws_is_name_among(name, length, names);
+}
+
+uint64_t ws_sort_call(const struct ws_analysis *analysis, struct ws_map *sorts, uint32_t call,
+		      const char *const *const *lists)
+{
+	uint64_t known = ws_map_get(sorts, call, NULL), sort = 0;
+
+	if (known)
+		return known - 1;
+	while (lists[sort] && !ws_is_call_named(analysis, call, lists[sort]))
+		sort++;
+	sort = lists[sort] ? sort + 1 : 0;
+	ws_map_set(sorts, call, sort + 1);
+	return sort;
 }
 
 bool ws_is_library_setup(const struct ws_analysis *analysis, const struct ws_code_place *place)

@@ -31,6 +31,10 @@ const struct ws_breakdown_row *ws_find_path_row(const struct ws_analysis *analys
 							       const struct ws_breakdown_row *row));
 /* Whether a function of CUDA (a string, with its version) has one of these names. */
 bool ws_is_call_named(const struct ws_analysis *analysis, uint32_t call, const char *const *names);
+/* Which of several lists, ended by NULL, names a function of CUDA: 1 for the first, 0 for none. The
+ * answer is kept in `sorts`, which is the caller's to free: few functions are called very often. */
+uint64_t ws_sort_call(const struct ws_analysis *analysis, struct ws_map *sorts, uint32_t call,
+		      const char *const *const *lists);
 /* Whether a place called a library's function that makes or destroys a handle or a plan, which
  * allocates, loads code and waits meanwhile. */
 bool ws_is_library_setup(const struct ws_analysis *analysis, const struct ws_code_place *place);

@@ -105,26 +105,7 @@ void ws_put_wait_of_steps(const struct ws_analysis *analysis, struct ws_text *te
 	ws_put_at_place(analysis, &calls.place, text);
 }
 
-/* What a call of CUDA means here; determined once for each name. */
-enum call_sort { SORT_OTHER = 1, SORT_WORK, SORT_SYNC };
-
-static uint64_t sort_call(const struct ws_analysis *analysis, struct ws_map *sorts, uint32_t name)
-{
-	static const char *const work[] = {"cudaLaunch*",      "cuLaunch*",	 "cudaMemcpy*",
-					   "cuMemcpy*",	       "cudaMemset*",	 "cuMemset*",
-					   "cudaGraphLaunch*", "cuGraphLaunch*", NULL};
-	uint64_t sort = ws_map_get(sorts, name, NULL);
-
-	if (sort)
-		return sort;
-	sort = SORT_OTHER;
-	if (ws_is_call_named(analysis, name, work))
-		sort = SORT_WORK;
-	else if (ws_is_call_named(analysis, name, syncs))
-		sort = SORT_SYNC;
-	ws_map_set(sorts, name, sort);
-	return sort;
-}
+enum call_sort { SORT_OTHER, SORT_WORK, SORT_SYNC };
 
 /* Calls that wait although their thread has launched nothing since its last wait. */
 static uint64_t count_redundant(const struct ws_analysis *analysis)
@@ -132,12 +113,17 @@ static uint64_t count_redundant(const struct ws_analysis *analysis)
 	const struct ws_model *model = analysis->model;
 	const struct ws_model_thread *thread = &model->threads[model->thread];
 	uint64_t *const *col = model->calls.rows.col;
+	static const char *const work[] = {"cudaLaunch*",      "cuLaunch*",	 "cudaMemcpy*",
+					   "cuMemcpy*",	       "cudaMemset*",	 "cuMemset*",
+					   "cudaGraphLaunch*", "cuGraphLaunch*", NULL};
+	static const char *const *const lists[] = {work, syncs, NULL};
 	struct ws_map sorts = {0};
 	uint64_t count = 0;
 	bool waited = false;
 
 	for (size_t i = thread->first_call; i < thread->end_call; i++) {
-		uint64_t sort = sort_call(analysis, &sorts, (uint32_t)col[ws_cuda_api_name][i]);
+		uint64_t sort =
+			ws_sort_call(analysis, &sorts, (uint32_t)col[ws_cuda_api_name][i], lists);
 
 		if (sort == SORT_WORK)
 			waited = false;
