@@ -7,7 +7,7 @@ from tap import Skip, run, same
 def analyze(name, *command, options=()):
     path = name + ".wsrep"
     run("profile", "-q", "-f", "-o", path, *options, *command)
-    return json.loads(run("analyze", "-f", "json", path).out)[0]
+    return read_findings(path)
 
 
 def skip_blind(report, rule):
@@ -34,3 +34,33 @@ def check_absent(report, rule):
     skip_blind(report, rule)
     found = [f for f in report["findings"] if f["rule"] == rule and f["severity"] != "ok"]
     same(found, [])
+
+
+def read_findings(path, *options):
+    return json.loads(run("analyze", "-f", "json", *options, path).out)[0]
+
+
+def first_fault(report, rule):
+    """The first finding, which has to be a fault of this rule."""
+    skip_blind(report, rule)
+    found = report["findings"]
+    if not found or found[0]["rule"] != rule:
+        raise AssertionError("not found first: %s, but %s" % (rule, json.dumps(found, indent=1)))
+    return found[0]
+
+
+def check_sums(report):
+    """The critical path covers the window exactly, and so do the parts of each GPU's time."""
+    same(sum(report["critical_path_by_cause_ns"].values()), report["window_ns"], "path")
+    for gpu in report["gpus"]:
+        parts = sum(
+            gpu[part]
+            for part in (
+                "computation_ns",
+                "exposed_communication_ns",
+                "exposed_copies_ns",
+                "idle_ns",
+            )
+        )
+        same(parts, report["window_ns"], gpu["name"])
+        same(sum(gpu["idle_by_cause_ns"].values()), gpu["idle_ns"], "idle of " + gpu["name"])
