@@ -20,7 +20,7 @@
 #include "base/search.h"
 #include "base/sort.h"
 
-enum { MOST_JUMPS = 16, MOST_ORIGINS = 8, BLOCKED_LAUNCH_NS = 100000 };
+enum { MOST_JUMPS = 16, MOST_ORIGINS = 8, MOST_EXECS = 16, BLOCKED_LAUNCH_NS = 100000 };
 enum { MOST_BLIND = 100000, MOST_OTHERS = 256, LOOK_PIECES = 65536 };
 
 struct walk {
@@ -168,23 +168,43 @@ static bool has_run_before(const struct ws_model *model, uint32_t thread, uint64
 	return state && state->end + 1000000 >= at;
 }
 
+/* Whether a process was started by another; what it was before it called exec is its parent here.
+ */
+static bool is_child(const struct ws_model *model, uint32_t id, uint32_t process)
+{
+	const struct ws_process_info *info = ws_find_process(model->who, id), *parent;
+
+	for (unsigned i = 0; i < MOST_EXECS; i++) {
+		parent = ws_find_process(model->who, info->parent);
+		if (!info->parent || parent->pid != info->pid)
+			break;
+		info = parent;
+	}
+	return info->parent == process;
+}
+
 /* The thread that ended closest to `at`: for a join of the same process, for a wait for a child of
- * another. 0 for none. Others may end just after the one that was waited for. */
+ * another, of a child of its own if there is one. 0 for none. Others may end just after the one
+ * that was waited for. */
 static uint32_t find_ended_thread(const struct ws_model *model, uint32_t waiting, uint64_t at,
 				  bool child)
 {
 	const uint64_t slack = 1000000;
 	uint32_t process = ws_find_thread(model->who, waiting)->process;
 	size_t i = ws_bisect(model->ended_count, k, model->ended[k].at <= at + slack);
-	uint64_t nearest = slack + 1;
+	uint64_t nearest = UINT64_MAX;
 	uint32_t found = 0;
 
 	while (i-- > 0 && model->ended[i].at + slack >= at) {
 		uint64_t ended = model->ended[i].at, apart = ws_max(ended, at) - ws_min(ended, at);
-		uint32_t id = model->ended[i].thread;
+		uint32_t id = model->ended[i].thread,
+			 other = ws_find_thread(model->who, id)->process;
 
-		if (apart < nearest && id != waiting &&
-		    (ws_find_thread(model->who, id)->process != process) == child) {
+		if (id == waiting || (other != process) != child)
+			continue;
+		if (child && !is_child(model, other, process))
+			apart += 2 * slack;
+		if (apart < nearest) {
 			nearest = apart;
 			found = id;
 		}

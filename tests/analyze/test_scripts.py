@@ -167,7 +167,8 @@ def pipelines_one_after_the_other_are_named():
     )
 
 
-POLL = """( for i in 1 2 3 4 5 6 7; do sleep 0.15; echo $i > result.$i; done ) &
+POLL = """rm -f result.*
+( for i in 1 2 3 4 5 6 7; do sleep 0.15; echo $i > result.$i; done ) &
 for i in 1 2 3 4 5 6 7; do
   while [ ! -e result.$i ]; do sleep 0.03; done
 done
@@ -176,7 +177,7 @@ done
 
 @live
 def a_script_that_asks_again_after_a_pause_is_named():
-    check_first(run_script("bash", "poll.sh", POLL), "sleeping", "sleep at line 3: while [ ! -e")
+    check_first(run_script("bash", "poll.sh", POLL), "sleeping", "sleep at line 4: while [ ! -e")
 
 
 @live
