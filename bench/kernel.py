@@ -16,6 +16,7 @@ and used instead of running it if it is there.
 import argparse
 import csv
 import io
+import json
 import os
 import re
 import shutil
@@ -172,6 +173,18 @@ def measure_ncu(a, choice, kept):
     return seconds, text
 
 
+def count_passes(a, report):
+    """The most of a launch."""
+    query = "SELECT max(passes) AS n FROM WARPSIGHT_KERNEL_RESULT"
+    command = [a.warpsight, "query", "--format", "json", report, query]
+    return json.loads(time_command(command)[1])[0]["n"]
+
+
+def count_ncu_passes(rows):
+    passes = [read_number(row.get("profiler__replayer_passes")) for row in rows]
+    return max((int(n) for n in passes if n), default="unknown")
+
+
 def compare_tools(a, metrics, cache, bare, folder):
     report = os.path.join(folder, "ours.wsrep")
     choice = [
@@ -197,6 +210,7 @@ def compare_tools(a, metrics, cache, bare, folder):
     )
     if not mine or not other:
         sys.exit("there is nothing to compare")
+    print(f"  passes: warpsight {count_passes(a, report)}, ncu {count_ncu_passes(other)}")
     print_comparison(mine, other, read_page(second)[0], units, a.all)
 
 
@@ -213,4 +227,5 @@ def main():
     shutil.rmtree(folder)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1025,6 +1025,31 @@ def the_bench_compares_with_ncu_by_class():
         lines = [line.split() for line in run.stdout.splitlines()]
         assert ["duration", "1", "metrics,", outside, "beyond", "5", "%"] in lines, run.stdout
         assert "launches warpsight 6, ncu 6" in run.stdout, run.stdout
+        assert ["passes:", "warpsight", "4,", "ncu", "unknown"] in lines, run.stdout
+
+
+NVCC = """#!/bin/sh
+# The program that this builds says what launches cost: more after the first measured one.
+printf '#!/bin/sh\\necho before 3000; echo between 3300; echo after 3010\\n' > "$4"
+chmod +x "$4"
+"""
+
+
+@tap.test
+def the_bench_says_what_launches_cost():
+    bench = os.path.join(HERE, "..", "..", "bench", "kernel_promises.py")
+    with open("nvcc", "w", encoding="utf-8") as f:
+        f.write(NVCC)
+    os.chmod("nvcc", 0o755)
+    command = [sys.executable, bench, "--warpsight", tap.PROGRAM, "--nvcc", "./nvcc"]
+    command += ["--only", "launches", "--processes", "3"]
+    run = subprocess.run(command, env=environment(), capture_output=True, text=True)
+    assert run.returncode == 0, (run.stdout, run.stderr)
+    lines = run.stdout.splitlines()
+    assert "bare 3000 ns" in lines[0] and len(lines) == 5, lines
+    for line in lines[1:]:
+        assert "between, beside before   +300 ns (+300 to +300) <--" in line, line
+        assert "after, beside before    +10 ns (+10 to +10)" in line, line
 
 
 sys.exit(tap.main())
