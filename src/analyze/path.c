@@ -21,6 +21,9 @@
 #include "base/sort.h"
 
 enum { MOST_JUMPS = 16, MOST_ORIGINS = 8, MOST_EXECS = 16, BLOCKED_LAUNCH_NS = 100000 };
+/* From the end of a thread to that of the wait for it; a process gives its memory back in between,
+ * a millisecond for some megabytes. */
+enum { WAKING_NS = 1000000, LEAVING_NS = 100000000 };
 enum { MOST_BLIND = 100000, MOST_OTHERS = 256, LOOK_PIECES = 65536 };
 
 struct walk {
@@ -161,11 +164,12 @@ static bool find_awaited_op(const struct walk *walk, uint64_t since, uint64_t un
 	return ws_path_find_last_op(walk->model, process, since, until + slack, found);
 }
 
-static bool has_run_before(const struct ws_model *model, uint32_t thread, uint64_t at)
+static bool has_run_before(const struct ws_model *model, uint32_t thread, uint64_t at,
+			   uint64_t slack)
 {
 	const struct ws_model_state *state = ws_model_find_state(model, thread, at);
 
-	return state && state->end + 1000000 >= at;
+	return state && state->end + slack >= at;
 }
 
 /* Whether a process was started by another; what it was before it called exec is its parent here.
@@ -189,21 +193,24 @@ static bool is_child(const struct ws_model *model, uint32_t id, uint32_t process
 static uint32_t find_ended_thread(const struct ws_model *model, uint32_t waiting, uint64_t at,
 				  bool child)
 {
-	const uint64_t slack = 1000000;
 	uint32_t process = ws_find_thread(model->who, waiting)->process;
-	size_t i = ws_bisect(model->ended_count, k, model->ended[k].at <= at + slack);
+	uint64_t before = child ? LEAVING_NS : WAKING_NS;
+	size_t i = ws_bisect(model->ended_count, k, model->ended[k].at <= at + WAKING_NS);
 	uint64_t nearest = UINT64_MAX;
 	uint32_t found = 0;
 
-	while (i-- > 0 && model->ended[i].at + slack >= at) {
+	while (i-- > 0 && model->ended[i].at + before >= at) {
 		uint64_t ended = model->ended[i].at, apart = ws_max(ended, at) - ws_min(ended, at);
 		uint32_t id = model->ended[i].thread,
 			 other = ws_find_thread(model->who, id)->process;
 
 		if (id == waiting || (other != process) != child)
 			continue;
-		if (child && !is_child(model, other, process))
-			apart += 2 * slack;
+		if (child && !is_child(model, other, process)) {
+			if (apart > WAKING_NS)
+				continue;
+			apart += 2 * before;
+		}
 		if (apart < nearest) {
 			nearest = apart;
 			found = id;
@@ -216,13 +223,14 @@ uint32_t ws_path_find_waker(const struct ws_model *model, uint32_t thread,
 			    const struct ws_model_state *state, uint64_t at)
 {
 	uint32_t waker = state->waker;
+	uint64_t slack = state->wait == WS_WAIT_CHILD ? LEAVING_NS : WAKING_NS;
 
 	if (!waker && (state->wait == WS_WAIT_LOCK || state->wait == WS_WAIT_GIL))
 		waker = ws_model_find_thread(model, thread,
 					     ws_model_get_call(model, state)->holder);
 	else if (!waker && (state->wait == WS_WAIT_JOIN || state->wait == WS_WAIT_CHILD))
 		waker = find_ended_thread(model, thread, at, state->wait == WS_WAIT_CHILD);
-	if (waker == thread || !has_run_before(model, waker, at))
+	if (waker == thread || !has_run_before(model, waker, at, slack))
 		return 0;
 	return waker;
 }
@@ -280,7 +288,7 @@ uint32_t ws_path_find_starter(const struct ws_model *model, uint32_t thread, uin
 	if (info->tid == info->pid)
 		process = ws_find_process(model->who, process)->parent;
 	parent = find_main_thread(model, process);
-	if (parent == thread || !has_run_before(model, parent, at))
+	if (parent == thread || !has_run_before(model, parent, at, WAKING_NS))
 		return 0;
 	return parent;
 }
@@ -346,22 +354,39 @@ static bool return_to_origin(struct walk *walk, const struct ws_piece *piece, ui
 	return false;
 }
 
+/* From a wait to the thread that ended it. From the last time that a child ran to the end of the
+ * wait for it, it only gave its memory back: where the wait began later, the path does not go
+ * through it. */
+static void leave_for_waker(struct walk *walk, const struct ws_model_state *state, uint32_t waker,
+			    struct ws_piece piece)
+{
+	if (state->wait == WS_WAIT_CHILD &&
+	    !has_run_before(walk->model, waker, walk->at, WAKING_NS)) {
+		uint64_t last = ws_model_find_state(walk->model, waker, walk->at)->end;
+
+		add_piece(walk, piece, ws_max(last, state->start));
+		if (last <= state->start)
+			return;
+	}
+	remember_origin(walk, state->start);
+	go_to_thread(walk, waker);
+}
+
 static void step_in_wait(struct walk *walk, const struct ws_model_state *state, uint32_t call)
 {
 	struct ws_piece piece = make_thread_piece(walk, WS_PIECE_WAIT);
 	const struct ws_wait_call *wait = ws_model_get_call(walk->model, state);
 	uint32_t waker = ws_path_find_waker(walk->model, walk->place.thread, state, walk->at);
 
-	if (waker && walk->jumps < MOST_JUMPS) {
-		remember_origin(walk, state->start);
-		go_to_thread(walk, waker);
-		return;
-	}
 	piece.wait = state->wait;
 	piece.function = wait->function;
 	piece.path = wait->path;
 	piece.callchain = wait->callchain;
 	piece.call = call;
+	if (waker && walk->jumps < MOST_JUMPS) {
+		leave_for_waker(walk, state, waker, piece);
+		return;
+	}
 	if (return_to_origin(walk, &piece, state->start))
 		return;
 	add_piece(walk, piece, state->start);

@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/choose.h"
+#include "base/map.h"
+#include "base/mem.h"
 #include "query/query.h"
 
 #define MAX_IDS (UINT32_C(1) << 26) /* no recording has more */
@@ -97,6 +98,33 @@ static void read_ends(struct ws_names_by_id *who, const struct ws_report *report
 	ws_cursor_close(cursor);
 }
 
+/* Who calls exec soon after a fork may be known before the fork is, and has no parent then: it is
+ * what the same process was before. */
+static void find_images_before(struct ws_names_by_id *who)
+{
+	uint32_t *others = ws_calloc(who->process_count + (size_t)1, sizeof(*others));
+	struct ws_map latest = {0}; /* by global_pid: one of its images; `others` has the next */
+
+	for (uint32_t id = 1; id <= who->process_count; id++) {
+		others[id] = (uint32_t)ws_map_get(&latest, who->processes[id].global_pid, NULL);
+		ws_map_set(&latest, who->processes[id].global_pid, id);
+	}
+	for (uint32_t id = 1; id <= who->process_count; id++) {
+		struct ws_process_info *info = &who->processes[id];
+
+		if (info->parent || !info->pid)
+			continue;
+		for (uint32_t other = (uint32_t)ws_map_get(&latest, info->global_pid, NULL); other;
+		     other = others[other])
+			if (who->processes[other].end <= info->start &&
+			    (!info->parent ||
+			     who->processes[other].start > who->processes[info->parent].start))
+				info->parent = other;
+	}
+	ws_map_free(&latest);
+	free(others);
+}
+
 static void read_threads(struct ws_names_by_id *who, const struct ws_report *report)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_thread, 0, UINT64_MAX);
@@ -154,6 +182,7 @@ struct ws_names_by_id *ws_who_open(const struct ws_report *report)
 
 	read_processes(who, report);
 	read_ends(who, report);
+	find_images_before(who);
 	read_threads(who, report);
 	read_names(who, report);
 	return who;

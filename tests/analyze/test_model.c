@@ -551,6 +551,84 @@ static void joined_threads_stay_on_the_path(void **state)
 	unlink(path);
 }
 
+/* The main process starts a child, whose program was known before the fork was, and a second one
+ * that has ended when it is waited for. Both take milliseconds to give their memory back. */
+static void write_children(const char *path)
+{
+	struct ws_writer_opts options = {.overwrite = true, .block_rows = 64};
+	struct ws_err err = {""};
+	struct ws_writer *writer = ws_writer_create(path, &options, &err);
+	static const uint32_t pids[] = {0, 10, 11, 11, 12};
+	const uint64_t ms = 1000000;
+	uint32_t function;
+
+	assert_non_null(writer);
+	function = ws_writer_string(writer, "wait4", 5);
+	ROW(writer, process, .id = 1, .pid = 10, .start = ms, .origin = WS_ORIGIN_TARGET);
+	ROW(writer, process, .id = 2, .pid = 11, .start = 20 * ms, .origin = WS_ORIGIN_EXEC);
+	ROW(writer, process, .id = 3, .pid = 11, .start = 10 * ms, .parent = 1, .ppid = 10,
+	    .origin = WS_ORIGIN_FORK);
+	ROW(writer, process, .id = 4, .pid = 12, .start = 101 * ms, .parent = 1, .ppid = 10,
+	    .origin = WS_ORIGIN_FORK);
+	ROW(writer, process_end, .process = 3, .end = 20 * ms, .reason = WS_END_EXEC);
+	ROW(writer, process_end, .process = 2, .end = 94 * ms, .reason = WS_END_EXIT);
+	ROW(writer, process_end, .process = 4, .end = 118 * ms, .reason = WS_END_EXIT);
+	for (uint32_t process = 1; process <= 4; process++)
+		ROW(writer, thread, .id = process, .process = process, .tid = pids[process],
+		    .start = ms);
+	add_turn(writer, 1, 1, 11, 0);
+	add_turn(writer, 3, 10, 20, 0);
+	add_turn(writer, 2, 20, 94, 0);
+	add_turn(writer, 1, 100, 120, 0);
+	add_turn(writer, 4, 101, 118, 0);
+	add_turn(writer, 1, 125, 126, 0);
+	ROW(writer, osrt, .start = 11 * ms, .end = 100 * ms, .thread = 1, .name = function);
+	ROW(writer, osrt, .start = 120 * ms, .end = 125 * ms, .thread = 1, .name = function);
+	ROW(writer, collection, .start = ms, .end = 126 * ms);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+}
+
+static void path_goes_through_a_child_that_is_waited_for(void **state)
+{
+	/* In the order of the path: the thread, whether it runs, and the end in ms. */
+	static const struct {
+		uint32_t thread;
+		enum ws_piece_kind kind;
+		uint64_t end;
+	} expected[] = {{1, WS_PIECE_RUN, 10},	 {3, WS_PIECE_RUN, 20},	 {2, WS_PIECE_RUN, 94},
+			{1, WS_PIECE_WAIT, 100}, {1, WS_PIECE_RUN, 120}, {1, WS_PIECE_WAIT, 125},
+			{1, WS_PIECE_RUN, 126}};
+	struct ws_model_options all = {.to = UINT64_MAX};
+	struct ws_analysis *analysis;
+	struct ws_report *report;
+	struct ws_err err = {""};
+	char path[64];
+	size_t at = 0;
+
+	(void)state;
+	snprintf(path, sizeof(path), "test_model.%d.wsrep", (int)getpid());
+	write_children(path);
+	report = ws_report_open_plain(path, &err);
+	assert_non_null(report);
+	analysis = ws_analysis_open(report, &all, &err);
+	assert_non_null(analysis);
+	for (size_t i = 0; i < analysis->path.count; i++) {
+		const struct ws_piece *piece = &analysis->path.pieces[i];
+
+		if (piece->end - piece->start < 100000) /* between being woken and running */
+			continue;
+		assert_true(at < sizeof(expected) / sizeof(*expected));
+		assert_int_equal(piece->thread, expected[at].thread);
+		assert_int_equal(piece->kind, expected[at].kind);
+		assert_int_equal((piece->end + 500000) / 1000000, expected[at].end);
+		at++;
+	}
+	assert_int_equal(at, sizeof(expected) / sizeof(*expected));
+	ws_analysis_close(analysis);
+	ws_report_close(report);
+	unlink(path);
+}
+
 /* ---- samples ---- */
 
 enum { SAMPLES = 1000, SAMPLERS = 3 };
@@ -788,6 +866,7 @@ int main(void)
 		cmocka_unit_test(addresses_of_a_function_count_together),
 		cmocka_unit_test(searching_ahead_finds_what_bisection_finds),
 		cmocka_unit_test(joined_threads_stay_on_the_path),
+		cmocka_unit_test(path_goes_through_a_child_that_is_waited_for),
 		cmocka_unit_test(samples_are_sorted_by_thread_and_time),
 		cmocka_unit_test(brief_ranges_have_their_shares),
 		cmocka_unit_test(nothing_changes_without_a_change),

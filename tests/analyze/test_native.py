@@ -114,6 +114,32 @@ int main(void)
 }
 """
 
+# Each process has memory that takes milliseconds to be given back at its end.
+SCANS = """
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noinline)) static double sharpen(int picture)
+{
+    double sum = 0;
+    for (int i = 1; i < (picture % 2 ? 3000000 : 150000000); i++) sum += 1.0 / i;
+    return sum;
+}
+int main(void)
+{
+    for (int process = 0; process < 2; process++)
+        if (fork() == 0) {
+            char *memory = malloc(200 << 20);
+            memset(memory, 1, 200 << 20);
+            for (int picture = process; picture < 8; picture += 2)
+                if (sharpen(picture) < 1) return 1;
+            _exit(memory[4096] != 1);
+        }
+    while (wait(NULL) > 0) {}
+}
+"""
+
 
 def build(name, source, compiler="gcc", ending=".c"):
     if not shutil.which(compiler):
@@ -145,6 +171,15 @@ def the_loop_along_a_chain_is_told_as_such():
 def a_list_of_texts_that_is_searched_is_told_as_such():
     report = analyze("words", build("words", WORDS))
     check_first(report, "library-work", "find_word", "linear search")
+
+
+@live
+def processes_that_got_too_little_are_told_by_the_one_that_works():
+    report = analyze("scans", build("scans", SCANS))
+    check_first(report, "imbalance", "sharpen", "2 threads or processes")
+    waited = report["critical_path_by_cause_ns"].get("waiting for a child process", 0)
+    if waited > report["window_ns"] / 2:
+        raise AssertionError(waited)
 
 
 if __name__ == "__main__":

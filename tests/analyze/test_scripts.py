@@ -180,6 +180,32 @@ def a_script_that_asks_again_after_a_pause_is_named():
     check_first(run_script("bash", "poll.sh", POLL), "sleeping", "sleep at line 4: while [ ! -e")
 
 
+# Beside the pauses, as many short processes as make a finding of their own.
+PAUSES = """make_part() {
+  seq 1 40000 | awk -v part="$1" '{ print part, $1 * 3 }' > part.tmp
+  mv part.tmp part.$1
+}
+rm -f part.*
+for part in 1 2 3 4 5 6; do
+  make_part $part &
+  while [ ! -e part.$part ]; do
+    sleep 0.2
+  done
+  wc -l < part.$part > lines.$part
+done
+cat lines.*
+"""
+
+
+@live
+def pauses_are_no_starting_of_processes():
+    report = run_script("bash", "pauses.sh", PAUSES)
+    check_first(report, "sleeping", "sleep at line 9: sleep 0.2")
+    started = [f for f in report["findings"] if f["rule"] == "child-processes"]
+    if started and started[0]["cost_ns"] > report["window_ns"] / 2:
+        raise AssertionError(started)
+
+
 @live
 def a_script_is_named_though_its_interpreter_has_no_symbols():
     program = "BEGIN { for (i = 0; i < 4000000; i++) sum += i % 7; print sum }"

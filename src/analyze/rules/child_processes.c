@@ -34,19 +34,28 @@ struct short_children {
  */
 static const struct ws_process_info **find_last_images(const struct ws_names_by_id *who)
 {
+	enum {
+		MOST_EXECS = 16
+	}; /* in a damaged report, images may follow one another in a circle */
 	uint32_t highest = ws_highest_process_id(who);
 	const struct ws_process_info **last = ws_calloc(highest + (size_t)1, sizeof(const void *));
+	uint32_t *next = ws_calloc(highest + (size_t)1, sizeof(*next));
 
 	for (uint32_t id = highest; id; id--) {
 		const struct ws_process_info *info = ws_find_process(who, id);
 
-		if (!last[id])
-			last[id] = info;
-		/* In a damaged report, a parent may be any number. */
-		if (info->parent && info->parent < id &&
-		    ws_find_process(who, info->parent)->pid == info->pid && !last[info->parent])
-			last[info->parent] = last[id];
+		if (info->parent && info->parent <= highest &&
+		    ws_find_process(who, info->parent)->pid == info->pid)
+			next[info->parent] = id;
 	}
+	for (uint32_t id = 1; id <= highest; id++) {
+		uint32_t image = id;
+
+		for (unsigned i = 0; i < MOST_EXECS && next[image]; i++)
+			image = next[image];
+		last[id] = ws_find_process(who, image);
+	}
+	free(next);
 	return last;
 }
 
@@ -115,29 +124,34 @@ static void count_child(struct short_children *children, const struct ws_names_b
 		children->copies++;
 }
 
+static bool is_below(const struct ws_names_by_id *who, const struct ws_process_info *info,
+		     uint32_t ancestor)
+{
+	enum { MOST_GENERATIONS = 64 }; /* in a damaged report, a parent may be any number */
+	uint32_t parent = info->parent;
+
+	for (unsigned i = 0; parent && parent != ancestor && i < MOST_GENERATIONS; i++)
+		parent = ws_find_process(who, parent)->parent;
+	return parent == ancestor;
+}
+
 static struct short_children count_short_children(const struct ws_analysis *analysis)
 {
 	const struct ws_names_by_id *who = analysis->model->who;
 	const struct ws_process_info **last = find_last_images(who);
 	struct short_children children = {.parent = find_parent(analysis, last)};
-	uint32_t highest = ws_highest_process_id(who);
-	bool *below = ws_calloc(highest + (size_t)1, sizeof(*below));
 	struct ws_spans spans = {0};
 
-	for (uint32_t id = 1; id <= highest; id++) {
+	for (uint32_t id = 1; id <= ws_highest_process_id(who); id++) {
 		const struct ws_process_info *info = ws_find_process(who, id);
-		bool direct = info->parent == children.parent;
 
-		/* In a damaged report, a parent may be any number. */
-		below[id] = direct || (info->parent < id && below[info->parent]);
-		if (below[id])
+		if (is_below(who, info, children.parent))
 			count_child(&children, who, info, last[id]);
-		if (!direct || !is_short_child(info, last[id]))
+		if (info->parent != children.parent || !is_short_child(info, last[id]))
 			continue;
 		children.alive += last[id]->end - info->start;
 		ws_spans_add(&spans, info->start, last[id]->end);
 	}
-	free(below);
 	free(last);
 	ws_spans_merge(&spans);
 	for (size_t i = 0; i < spans.count; i++)
@@ -239,6 +253,12 @@ static bool is_elsewhere(const struct ws_analysis *analysis, const struct ws_bre
 	return row->thread && row->cause != WS_CAUSE_CORE &&
 	       ws_find_thread(analysis->model->who, row->thread)->process !=
 		       analysis->model->process;
+}
+
+/* The same without pauses, such as `sleep` in a script, which are no starting of processes. */
+static bool is_costly(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	return row->cause != WS_CAUSE_SLEEP && is_elsewhere(analysis, row);
 }
 
 bool ws_runs_users_script(const struct ws_model *model, uint32_t process)
@@ -439,7 +459,8 @@ static void put_python_line(const struct ws_analysis *analysis, const struct ws_
 static void check_children(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	struct short_children children = count_short_children(analysis);
-	uint64_t on_path = ws_sum_path_rows(analysis, is_elsewhere);
+	uint64_t on_path = ws_sum_path_rows(analysis, is_elsewhere),
+		 cost = ws_sum_path_rows(analysis, is_costly);
 	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_elsewhere);
 	struct ws_finding *finding;
 	struct ws_text what = {0}, named = {0};
@@ -451,8 +472,8 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 		check_long_child(analysis, findings);
 		return;
 	}
-	finding = ws_findings_add_fault(analysis, findings, &ws_rule_child_processes, on_path,
-					on_path - on_path / 5);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_child_processes, cost,
+					cost - cost / 5);
 	starter = ws_find_process_starter(analysis->model);
 	if (starter.function && !row->place.line)
 		put_python_line(analysis, &starter, finding, &what);
@@ -461,7 +482,7 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 		ws_breakdown_put_row(analysis->model, row, &what);
 	else
 		put_starter(analysis, &children, &what);
-	if (!analysis->model->python && !is_fault_of_script(analysis, &children, on_path))
+	if (!analysis->model->python && !is_fault_of_script(analysis, &children, cost))
 		ws_limit_to_users(analysis, finding, &row->place);
 	put_programs(analysis, &children, &named);
 	finding->title = ws_format("%llu short processes%s are started, and each is waited for "

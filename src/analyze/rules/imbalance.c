@@ -9,6 +9,7 @@ struct group {
 	uint64_t threads, running, most, waiting;
 	uint32_t slowest;
 	struct ws_span longest;
+	bool shares; /* another thread runs the same code, and ended long before the busiest */
 };
 
 static uint64_t sum_barrier_waits(const struct ws_model *model,
@@ -80,8 +81,31 @@ static bool is_of_crew(const struct ws_model *model, uint32_t lone, uint32_t id)
 		       ws_find_process(model->who, second->process)->parent;
 }
 
-static void gather_crew(const struct ws_model *model, uint32_t lone, struct group *group)
+/* Whether a thread was seen in the code that the lone one mostly runs, and ended before half of
+ * what that one did alone: it does not work for the lone one, but got less of the same work. */
+static bool got_too_little(const struct ws_analysis *analysis, uint32_t thread)
 {
+	const struct ws_parallel *parallel = &analysis->parallel;
+	const struct ws_model_thread *states = &analysis->model->threads[thread];
+	uint64_t half =
+		parallel->longest.start + (parallel->longest.end - parallel->longest.start) / 2;
+
+	if (!states->count || states->states[states->count - 1].end > half)
+		return false;
+	for (size_t i = 0; i < analysis->usage.count; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+
+		if (row->thread == thread && row->kind == WS_USAGE_CODE &&
+		    row->place.function == parallel->place.function)
+			return true;
+	}
+	return false;
+}
+
+static void gather_crew(const struct ws_analysis *analysis, uint32_t lone, struct group *group)
+{
+	const struct ws_model *model = analysis->model;
+
 	group->slowest = lone;
 	group->most = model->threads[lone].running;
 	for (uint32_t id = 1; id < model->thread_count; id++) {
@@ -89,6 +113,7 @@ static void gather_crew(const struct ws_model *model, uint32_t lone, struct grou
 			continue;
 		group->threads++;
 		group->running += model->threads[id].running;
+		group->shares |= id != lone && got_too_little(analysis, id);
 	}
 }
 
@@ -100,7 +125,7 @@ static void put_start(const struct ws_analysis *analysis, uint32_t thread, struc
 	const struct ws_function *function = ws_stacks_get_function(model->stacks, start);
 
 	if (start && start != analysis->parallel.place.function && strcmp(function->name, "main") &&
-	    strcmp(function->name, "<module>"))
+	    strcmp(function->name, "_start") && strcmp(function->name, "<module>"))
 		ws_text_printf(text, ", which runs %.*s,", (int)function->len, function->name);
 }
 
@@ -123,8 +148,10 @@ static void check_crew(const struct ws_analysis *analysis, struct ws_findings *f
 	    ws_findings_have(findings, &ws_rule_busy_waiting) ||
 	    ws_findings_have(findings, &ws_rule_child_processes))
 		return;
-	gather_crew(model, parallel->lone, &group);
-	if (group.threads < 2 || (group.running - group.most) * 20 < group.most ||
+	gather_crew(analysis, parallel->lone, &group);
+	/* Threads that do next to nothing are there for something else. */
+	if (group.threads < 2 ||
+	    ((group.running - group.most) * 20 < group.most && !group.shares) ||
 	    (double)group.most * (double)group.threads < LEAST_EXCESS * (double)group.running)
 		return;
 	gain = ws_min(group.most - group.running / group.threads, parallel->lone_ns);
