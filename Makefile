@@ -2,7 +2,8 @@
 #
 #   make          build into build/ (build/warpsight), with all tests and benchmarks
 #   make demo     build what it needs, profile the bundled example, print its statistics
-#   make check    all tests; the last line counts them
+#   make check    the tests, in less than eight minutes; the last line counts them
+#   make check-long  the tests that take longer: every page of the viewer, faults, kills
 #   make check-gpu   what needs a GPU
 #   make bench    what recording costs, beside the bare runs
 #   make asan     the tests with sanitizers of addresses, leaks and undefined behaviour
@@ -40,7 +41,10 @@ demo: deps-build $(BUILD)/build.ninja
 	@scripts/demo.sh
 
 check: deps-check all
-	@scripts/check.sh $(BUILD)
+	@scripts/check.sh $(BUILD) --no-suite long
+
+check-long: deps-check all
+	@scripts/check.sh $(BUILD) --suite long
 
 check-gpu: all
 	@scripts/check-gpu.sh $(BUILD)
@@ -59,6 +63,7 @@ torture: deps-fuzz all
 
 nightly: all
 	@$(MAKE) check
+	@$(MAKE) check-long
 	@TORTURE_HOURS=2 TORTURE_KILLS=1000 TORTURE_STARTS=1000 TORTURE_CYCLES=2000 \
 		TORTURE_SESSIONS=100 $(MAKE) torture
 	@scripts/sanitize.sh asan --suite browser

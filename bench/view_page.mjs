@@ -20,19 +20,18 @@ import http from "node:http";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
+import { chrome, missing } from "../tests/serve/chrome.mjs";
+
 const [warpsight, what, report, wanted] = process.argv.slice(2);
 const ROUND_TRIP = 100,
   MOVES = 24,
   SECONDS = 4;
 
-function missing(why) {
+function skip(why) {
   console.log(why);
   process.exit(77);
 }
 
-const chrome = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(
-  existsSync,
-);
 const library = join(
   dirname(fileURLToPath(import.meta.url)),
   "..",
@@ -41,8 +40,8 @@ const library = join(
   "playwright-core",
   "index.mjs",
 );
-if (!chrome) missing("no chromium (Debian's package chromium)");
-if (!existsSync(library)) missing("no playwright-core (npm ci in viewer)");
+if (!chrome) skip(missing);
+if (!existsSync(library)) skip("no playwright-core (npm ci in viewer)");
 const { chromium } = await import(pathToFileURL(library));
 const browser = await chromium.launch({
   executablePath: chrome,

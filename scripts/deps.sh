@@ -8,7 +8,7 @@ goal=${1:-build}
 build="gcc clang libc6-dev make meson ninja-build pkg-config python3 esbuild libdw-dev libelf-dev
 	libiberty-dev libmicrohttpd-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev"
 check="$build g++ musl-tools sqlite3 libcmocka-dev binutils libhdf5-103-1 python3-h5py
-	python3-pandas chromium nodejs npm"
+	python3-pandas chromium-headless-shell nodejs npm"
 dist="$build binutils tar gzip"
 fuzz="$build libclang-rt-14-dev"
 format="git clang-format black python3 nodejs npm"
@@ -37,7 +37,8 @@ have_tool()
 	binutils) command -v readelf && command -v strip ;;
 	nodejs) command -v node || command -v nodejs ;;
 	musl-tools) command -v musl-gcc ;;
-	npm | esbuild | chromium) command -v "$1" ;;
+	npm | esbuild) command -v "$1" ;;
+	chromium-headless-shell) command -v "$1" || command -v chromium ;;
 	qemu-user-static) command -v qemu-aarch64-static ;;
 	gcc-aarch64-linux-gnu) command -v aarch64-linux-gnu-gcc ;;
 	*) return 1 ;;

@@ -113,7 +113,7 @@ def cycles_come_beside_the_clock(t):
     check_times(t, rows)
 
 
-@test("sampling")
+@test("times")
 def time_is_what_threads_ran(t):
     """At every way of sampling, of threads and children, brief ones too; what paces the samples may
     be a clock or a counter.
@@ -151,7 +151,7 @@ threads = [threading.Thread(target=burn, args=(float(sys.argv[2]),)) for i in ra
 """
 
 
-@test("sampling")
+@test("times")
 def time_of_python_is_what_threads_ran(t):
     """Its samples by the program in the kernel, or by signals to its threads, whose clocks are
     their own.

@@ -13,6 +13,8 @@ import { tmpdir } from "node:os";
 import { join, dirname, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
+import { chrome, missing } from "./chrome.mjs";
+
 // some are started in other folders
 export const [warpsight, makeReport, cudaBench] = process.argv.slice(2, 5).map((p) => resolve(p));
 // "--part=i/n" among them: every n-th of the tests from the i-th
@@ -27,13 +29,8 @@ function skipAll(why) {
   process.exit(0);
 }
 
-export const chrome = [
-  "/usr/bin/chromium",
-  "/usr/bin/chromium-browser",
-  "/usr/bin/google-chrome",
-].find(existsSync);
 const library = join(root, "viewer", "node_modules", "playwright-core", "index.mjs");
-if (!chrome) skipAll("no chromium (Debian's package chromium)");
+if (!chrome) skipAll(missing);
 if (!existsSync(library)) skipAll("no playwright-core (npm ci in viewer)");
 const { chromium } = await import(pathToFileURL(library));
 
