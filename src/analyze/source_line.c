@@ -210,8 +210,10 @@ struct blocks {
 		size_t indent;
 		enum block_kind kind;
 		uint32_t line;
+		bool property, asks; /* def after @property; a loop with a condition */
 	} open[64];
 	size_t count;
+	bool property;	      /* the last line was @property */
 	struct lock_use lock; /* the last one, wherever it ends */
 };
 
@@ -266,6 +268,14 @@ static struct lock_use read_lock_use(const char *line, uint32_t number)
 	return use;
 }
 
+/* while not done: */
+static bool is_condition(const char *line)
+{
+	static const char *const endless[] = {"while True", "while 1", NULL};
+
+	return !strncmp(line, "while ", 6) && !starts_with_any(line, endless);
+}
+
 /* Closes the blocks that a line is not in, and opens its own. */
 static void read_line(struct blocks *blocks, const char *line, uint32_t number)
 {
@@ -277,7 +287,9 @@ static void read_line(struct blocks *blocks, const char *line, uint32_t number)
 	while (blocks->count && blocks->open[blocks->count - 1].indent >= indent)
 		blocks->count--;
 	if (blocks->count < sizeof(blocks->open) / sizeof(blocks->open[0]))
-		blocks->open[blocks->count++] = (struct block){indent, classify_line(line), number};
+		blocks->open[blocks->count++] = (struct block){
+			indent, classify_line(line), number, blocks->property, is_condition(line)};
+	blocks->property = !strncmp(line, "@property", strlen("@property"));
 	if (blocks->count && blocks->open[blocks->count - 1].kind == BLOCK_WITH)
 		blocks->lock = read_lock_use(line, number);
 }
@@ -337,6 +349,7 @@ struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint6
 	char *buffer = NULL;
 	size_t capacity = 0;
 	uint32_t left = line;
+	bool pauses;
 
 	if (!file)
 		return around;
@@ -347,17 +360,22 @@ struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint6
 	if (buffer && is_loop_head(buffer) && getline(&buffer, &capacity, file) < 0)
 		left = 1; /* a loop without a body */
 	around.compares = buffer && is_comparison(buffer);
+	pauses = buffer && strstr(buffer, "sleep(");
 	free(buffer);
 	for (size_t i = left ? 0 : blocks.count; i--;) {
 		enum block_kind kind = blocks.open[i].kind;
 
 		around.loop |= kind == BLOCK_LOOP;
 		around.loops += kind == BLOCK_LOOP;
+		around.polls |= blocks.open[i].asks && pauses;
+		around.property |= kind == BLOCK_FUNCTION && blocks.open[i].property;
 		if (kind == BLOCK_WITH && blocks.open[i].line == blocks.lock.line)
 			find_lock(file, &blocks.lock, &around);
 		around.plain |= kind == BLOCK_FUNCTION;
-		if (kind == BLOCK_FUNCTION || kind == BLOCK_COROUTINE)
+		if (kind == BLOCK_FUNCTION || kind == BLOCK_COROUTINE) {
+			around.def = blocks.open[i].line;
 			break;
+		}
 	}
 	fclose(file);
 	around.searches = around.compares && around.loop;

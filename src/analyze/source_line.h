@@ -40,6 +40,9 @@ struct ws_line_around {
 	bool compares;	/* it is a condition that compares two values (if left.id == right.id:), or
 			 * the head of a loop that begins with one */
 	bool searches;	/* the same within a loop: for item in items: if item.id == wanted: */
+	bool property;	/* the function is a property, computed at each access */
+	bool polls;	/* it pauses (sleep) in a loop that goes on while something holds */
+	uint32_t def;	/* the line on which its function begins; 0: it is in none */
 };
 /* By the lines before it, under the same conditions; nothing where it cannot be told. */
 struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint64_t until);

@@ -185,8 +185,9 @@ static bool add_place(const struct ws_model *model, uint32_t frame, struct ws_ta
 	place.leaf = place.function;
 	if (around.plain)
 		return false;
-	chain->places[chain->count++] = (struct ws_task_place){
-		place, around.loop, around.lock, around.single, around.taken, around.made};
+	chain->places[chain->count++] =
+		(struct ws_task_place){place,	     around.loop,  around.lock, around.single,
+				       around.polls, around.taken, around.made};
 	return true;
 }
 

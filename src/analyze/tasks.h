@@ -11,6 +11,7 @@ struct ws_task_place {
 	struct ws_code_place place; /* of the line that awaits */
 	bool loop, lock;	    /* the line is in a loop, or holds a lock or semaphore */
 	bool single;		    /* which lets in one task at a time */
+	bool polls;		    /* it sleeps in a loop until something has come */
 	uint32_t taken, made;	    /* the lines that take that and make it; 0: not known */
 };
 

@@ -182,9 +182,7 @@ static const struct ws_work_kind kinds[] = {
 	 .is_copying = true,
 	 .names = {"*core::clone::Clone>::clone*", "*std::vector<*>::vector(std::vector<*const&*",
 		   "*::vector(std::vector<*const&*", "*::_M_copy<*",
-		   "*::basic_string(std::__cxx11::basic_string<*const&*", "asdict", "_asdict_inner",
-		   "astuple", "_astuple_inner", NULL},
-	 .origins = {"/lib/python3*/copy.py", NULL}},
+		   "*::basic_string(std::__cxx11::basic_string<*const&*", NULL}},
 	{.what = "making handlers and files of logs, again and again",
 	 .advice =
 		 "Give the logger its handlers once, when the program starts, and keep them: each "
@@ -295,6 +293,18 @@ static const struct ws_work_kind kinds[] = {
 	 .names = {"sqlite3_*", "database/sql.*", NULL},
 	 .origins = {"/libsqlite3.so", "/_sqlite3.", "/libpq.so", "/libmysqlclient", "/libmariadb",
 		     "/sqlalchemy/", "/psycopg", NULL}},
+	{.what = "queries that go through all rows of a database's table",
+	 .advice = "Where a query looks for a few rows, give the columns that it compares an index "
+		   "(CREATE INDEX): EXPLAIN QUERY PLAN says SCAN where there is none. Else ask "
+		   "once for all (GROUP BY, a join) instead of going through the table for each "
+		   "question.",
+	 .is_usual = true,
+	 .least = 0.15,
+	 .takes_whole = true,
+	 .names = {"sqlite3_step", NULL},
+	 .inside = {"sqlite3BtreeNext", "sqlite3BtreePayloadFetch", "sqlite3VdbeSerialGet",
+		    "sqlite3MemCompare", "sqlite3VdbeOneByteSerialTypeLen*",
+		    "sqlite3BtreeCursorHasMoved", "btreeNext", "memcmp", "__memcmp*", NULL}},
 	{.what = "sorting",
 	 .advice = "Sort once, after the last item has come; to keep few new items in order, put "
 		   "each where it belongs (bisect, std::lower_bound) or use a heap or a tree.",

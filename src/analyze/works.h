@@ -39,6 +39,7 @@ struct ws_work_kind {
 	/* A part of the work of the last kind before it that is none: functions of `inside`, called
 	 * by one of `names`, take `least` of that work or more. */
 	double least;
+	bool takes_whole; /* it says of the whole work what it is, rather than being told apart */
 	const char *inside[16];
 	const char *names[48];	 /* of functions; '*' stands for any text */
 	const char *origins[16]; /* parts of paths of libraries and modules */

@@ -14,6 +14,28 @@ const struct ws_work_kind ws_python_work_kinds[] = {
 	 .names = {"replace", "stringlib_replace*", "unicode_replace*", "bytes_replace*",
 		   "bytearray_replace*", "PyUnicode_Replace", "str.replace", "bytes.replace",
 		   NULL}},
+	{.what = "copying whole objects",
+	 .advice = "Copy only what changes, or nothing: change in place and undo it, write a copy "
+		   "method of its own (lists of plain values: list[:], dict.copy), or use tuples "
+		   "and frozen classes, which need no copies. copy.deepcopy and dataclasses.asdict "
+		   "go through all that an object holds.",
+	 .is_avoidable = true,
+	 .names = {"asdict", "_asdict_inner", "astuple", "_astuple_inner", NULL},
+	 .origins = {"/copy.py", NULL}},
+	{.what = "writing JSON",
+	 .advice = "Write only what has changed (a line for each new item, added at the end of the "
+		   "file, or SQLite), or the whole only now and then: data that grow and are "
+		   "written each time take time by their square. orjson is several times as fast.",
+	 .is_usual = true,
+	 .names = {"dump", "dumps", "JSONEncoder.*", "encoder_*", "_json.encode_*", "py_encode_*",
+		   "_json.Encoder.*", "json.dump", "json.dumps", NULL},
+	 .origins = {"/json/encoder.py", NULL}},
+	{.what = "reading or writing CSV",
+	 .advice = "Read the file once and keep what is needed in a dictionary; csv.reader, which "
+		   "makes lists, is several times as fast as DictReader.",
+	 .is_usual = true,
+	 .names = {"_csv.*", NULL},
+	 .origins = {"/csv.py", "/_csv.", NULL}},
 	{.what = "searching texts, each time from their beginning",
 	 .advice = "find, index, count and 'in' go through the text up to what they find: begin "
 		   "where the last search ended (find(word, start)), look for all words in one "

@@ -636,5 +636,84 @@ def one_pool_for_all_batches_is_no_fault():
     check_absent(report, "worker-start")
 
 
+@live
+def a_task_that_asks_again_after_a_pause_is_told_to_wait_for_what_it_needs():
+    program = """import asyncio
+class Job:
+    value = None
+    async def run(self):
+        await asyncio.sleep(0.004)
+        self.value = 1
+async def finished(job):
+    while job.value is None:
+        await asyncio.sleep(0.05)
+async def main():
+    for number in range(20):
+        job = Job()
+        task = asyncio.create_task(job.run())
+        await finished(job)
+        await task
+asyncio.run(main())
+"""
+    report = record("pauses", program)
+    check_first(report, "blocking-io", "until a time limit is over", "It asks again and again")
+    title = report["findings"][0]["title"]
+    same("finished (pauses.py:9)" in title or "at line 9: await" in title, True)
+
+
+WEIGHT = """class Parcel:
+    def __init__(self, items):
+        self.items = items
+    %s
+    def weight(self):
+        return sum(self.items)
+def heaviest(parcels):
+    best = parcels[0]
+    for i in range(300):
+        for parcel in parcels:
+            if parcel.weight%s > best.weight%s:
+                best = parcel
+    return best
+print(heaviest([Parcel(list(range(n %% 97 + 200))) for n in range(400)]).items[0] %% 2)
+"""
+
+
+@live
+def a_property_that_is_computed_at_each_access_is_named():
+    check_first(
+        record("property", WEIGHT % ("@property", "", "")),
+        "library-work",
+        "at Parcel.weight (property.py:6)",
+        "a property, which is computed at each access, called in a loop at heaviest",
+        "functools.cached_property",
+    )
+
+
+@live
+def a_method_is_no_property():
+    report = record("method", WEIGHT % ("# no @property", "()", "()"))
+    same("a property" in report["findings"][0]["title"], False)
+
+
+SAVING = """import json
+state = []
+def save():
+    with open("state.json", "w") as out:
+        json.dump(state, out)
+for number in range(500):
+    state.append({"job": number, "result": number * 7919 % 10007})
+    if number > 300:
+        save()
+        json.dumps(state, indent=1)
+"""
+
+
+@live
+def writing_the_whole_state_again_is_told_to_write_what_changed():
+    report = record("saving", SAVING)
+    found = [f for f in report["findings"] if "writing JSON" in f["title"]]
+    same(found[0]["advice"].startswith("Write only what has changed"), True)
+
+
 if __name__ == "__main__":
     main()

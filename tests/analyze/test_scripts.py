@@ -206,6 +206,36 @@ def pauses_are_no_starting_of_processes():
         raise AssertionError(started)
 
 
+SINGLE_BYTES = """head -c 300000 /dev/zero > image
+# dd bs=4096 would do
+dd if=image of=body bs=1 skip=512 2> /dev/null
+"""
+
+
+@live
+def single_bytes_that_dd_moves_are_named():
+    report = run_script("bash", "cut.sh", SINGLE_BYTES)
+    check_first(report, "small-io", "dd at line 3: dd if=image", "take bs=1M")
+    same(len([f for f in report["findings"] if f["rule"] == "small-io"]), 1)
+
+
+FIND = """mkdir -p tree
+for i in $(seq 1 250); do echo $i > tree/$i.txt; done
+find tree -name '*.txt' -exec wc -c {} \\; > sizes
+"""
+
+
+@live
+def a_process_for_each_file_that_find_starts_is_named():
+    check_first(
+        run_script("sh", "sizes.sh", FIND),
+        "child-processes",
+        "(mostly wc)",
+        "find at line 3: find tree",
+        "end -exec by +",
+    )
+
+
 @live
 def a_script_is_named_though_its_interpreter_has_no_symbols():
     program = "BEGIN { for (i = 0; i < 4000000; i++) sum += i % 7; print sum }"

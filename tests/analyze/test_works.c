@@ -31,6 +31,7 @@ enum { BEGIN = 1000000, MS = 1000000, SAMPLES = 400, DEEPEST = 5 };
 #define LIBC "/usr/lib/x86_64-linux-gnu/libc.so.6"
 #define PYTHON "/usr/bin/python3.11"
 #define MODULES "/usr/lib/python3.11/"
+#define SQLITE "/usr/lib/x86_64-linux-gnu/libsqlite3.so.0"
 #define KERNEL "[kernel.kallsyms]"
 #define JVM "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so"
 #define JAVA "/tmp/perf-10.map" /* code that it generated */
@@ -150,7 +151,7 @@ static const struct sampled {
 	  {"list_vectorcall", PYTHON},
 	  {"load", "/home/user/load.py"}},
 	 WS_LEVEL_NOTE,
-	 "reading or writing JSON, XML or the like at load (load.py:7), in list_vectorcall"},
+	 "reading or writing CSV at load (load.py:7), in list_vectorcall"},
 	{{{"_PyUnicode_FromASCII", PYTHON},
 	  {"glob0", MODULES "fnmatch.py"},
 	  {"list_vectorcall", PYTHON},
@@ -180,6 +181,26 @@ static const struct sampled {
 	  {"look_up", "/home/user/look_up.py"}},
 	 WS_LEVEL_NOTE,
 	 "looking up keys in sets and dictionaries at look_up (look_up.py:7)"},
+	{{{"sqlite3BtreeNext", SQLITE},
+	  {"sqlite3VdbeExec", SQLITE},
+	  {"sqlite3_step", SQLITE},
+	  {"pysqlite_connection_execute", MODULES "lib-dynload/_sqlite3.so"},
+	  {"find", "/home/user/find.py"}},
+	 WS_LEVEL_NOTE,
+	 "queries that go through all rows of a database's table at find (find.py:7)"},
+	{{{"sqlite3BtreeTableMoveto", SQLITE},
+	  {"sqlite3VdbeExec", SQLITE},
+	  {"sqlite3_step", SQLITE},
+	  {"pysqlite_connection_execute", MODULES "lib-dynload/_sqlite3.so"},
+	  {"find", "/home/user/find.py"}},
+	 WS_LEVEL_NOTE,
+	 "queries of a database at find (find.py:7)"},
+	{{{"encoder_call", MODULES "lib-dynload/_json.so"},
+	  {"JSONEncoder.iterencode", MODULES "json/encoder.py"},
+	  {"dump", MODULES "json/__init__.py"},
+	  {"save", "/home/user/save.py"}},
+	 WS_LEVEL_NOTE,
+	 "writing JSON at save (save.py:7), in json.dump"},
 	{{{"__strptime_internal", LIBC}, {"message_time", PROGRAM, "/home/user/mailbox.c"}},
 	 WS_LEVEL_NOTE,
 	 "converting dates at message_time"},

@@ -27,8 +27,11 @@ static bool is_network(const char *call, const char *path)
 	       strstr(call, "select");
 }
 
-static const char *choose_advice(const char *call, const char *path)
+/* Where each wait is for another connection or file, each request makes a new one. */
+static const char *choose_advice(const struct io_group *group, const char *call, const char *path)
 {
+	enum { MANY = 16 };
+
 	if (strstr(call, "sync"))
 		return "Flush less often: gather several writes before each flush, or flush on a "
 		       "thread of its own.";
@@ -36,6 +39,11 @@ static const char *choose_advice(const char *call, const char *path)
 		return "Open the file once and keep it open. One that is written anew each time "
 		       "(\"w\", O_TRUNC) waits for the disk: add what is new at its end, or write "
 		       "the whole only now and then.";
+	if (is_network(call, path) && group->paths >= MANY && group->paths * 2 > group->waits)
+		return "Keep one connection open and send all requests over it (http.client, "
+		       "requests.Session, a pool): each new one takes several turns. Ask for "
+		       "several things at once (threads, asyncio); or look at what the other side "
+		       "does.";
 	if (is_network(call, path))
 		return "Ask for several things at once (threads, asyncio, pipelining), keep "
 		       "connections open, and do other work until answers come; or look at what "
@@ -172,6 +180,10 @@ static void explain_limits(const struct ws_analysis *analysis, const struct io_g
 
 /* ---- event loops ---- */
 
+#define WAIT_FOR_EVENTS                                                                          \
+	"It asks again and again after a pause: wait for the thing itself, which ends the wait " \
+	"at once (asyncio.Event, Future, Queue; await the task that makes it)."
+
 /* The innermost line that awaits in a loop or under a lock; else the innermost of all. */
 static const struct ws_task_place *choose_place(const struct ws_task_chain *chain)
 {
@@ -229,9 +241,81 @@ static const char *choose_task_advice(const struct ws_task_place *at)
 		return "Only as many tasks go on at once as the lock or semaphore lets in: let "
 		       "more in, or hold it only for what must not be done twice at once, not "
 		       "while the task awaits an answer.";
+	if (at->polls)
+		return WAIT_FOR_EVENTS;
 	return "Start what does not need the result before it together (asyncio.gather, "
 	       "TaskGroup, create_task) instead of awaiting one after the other; and wait for "
 	       "events (asyncio.Event, Queue) instead of asking again after a sleep.";
+}
+
+/* The lines of a file that sleep until something has come, where they are few: hardly any sample
+ * shows tasks that mostly sleep. */
+struct pauses {
+	uint32_t lines[3], defs[3]; /* with the lines on which their functions begin */
+	size_t count;
+};
+
+static struct pauses find_pauses(const struct ws_analysis *analysis, uint32_t file)
+{
+	static const char *const sleeping[] = {"asyncio.sleep", "trio.sleep", "anyio.sleep", NULL};
+	enum { MOST = 16 };
+	const struct ws_report *report = analysis->model->report;
+	const char *path = ws_report_string(report, file, NULL);
+	uint64_t until = (uint64_t)ws_lanes_realtime(report, analysis->model->to);
+	uint32_t lines[MOST];
+	size_t count = ws_find_statements(path, until, sleeping, lines, MOST);
+	struct pauses pauses = {.count = 0};
+
+	for (size_t i = 0; i < count; i++) {
+		struct ws_line_around around = ws_look_around_line(path, lines[i], until);
+
+		if (!around.polls)
+			continue;
+		if (pauses.count == WS_COUNT(pauses.lines))
+			return (struct pauses){.count = 0};
+		pauses.lines[pauses.count] = lines[i];
+		pauses.defs[pauses.count++] = around.def;
+	}
+	return pauses;
+}
+
+/* ", at line 12: await asyncio.sleep(0.06)" */
+static void put_pauses(const struct ws_analysis *analysis, uint32_t file,
+		       const struct pauses *pauses, struct ws_text *text)
+{
+	const struct ws_report *report = analysis->model->report;
+
+	for (size_t i = 0; i < pauses->count; i++) {
+		ws_text_printf(text, "%s line %u: ", i ? ";" : ", at", pauses->lines[i]);
+		ws_put_source_line(ws_report_string(report, file, NULL), pauses->lines[i],
+				   (uint64_t)ws_lanes_realtime(report, analysis->model->to), text);
+	}
+}
+
+/* Those of the function that the tasks were seen in, or of the file. */
+static bool say_pauses(const struct ws_analysis *analysis, const struct ws_code_place *place,
+		       bool within, struct ws_finding *finding)
+{
+	const struct ws_report *report = analysis->model->report;
+	uint32_t def = ws_look_around_line(ws_report_string(report, place->file, NULL), place->line,
+					   (uint64_t)ws_lanes_realtime(report, analysis->model->to))
+			       .def;
+	struct pauses pauses = find_pauses(analysis, place->file);
+	char *title = finding->title;
+	struct ws_text text = {0};
+
+	if (!pauses.count || (within && pauses.defs[0] != def))
+		return false;
+	put_pauses(analysis, place->file, &pauses, &text);
+	finding->title =
+		ws_format("%s; a task sleeps until something has come%s", title, text.text);
+	finding->file = place->file;
+	finding->line = pauses.lines[0];
+	free(title);
+	free(finding->advice);
+	finding->advice = ws_strdup(WAIT_FOR_EVENTS);
+	ws_text_free(&text);
+	return true;
 }
 
 /* What the tasks do between the waits of the loop, as far as samples show it. */
@@ -239,12 +323,19 @@ static void explain_tasks(const struct ws_analysis *analysis, const struct io_gr
 			  struct ws_finding *finding)
 {
 	struct limits limits = find_limits(analysis, group);
+	bool sleeps = limits.ns >= group->ns / 2;
 	struct ws_task_chain chain;
 	struct ws_text task = {0}, thread = {0};
+	const struct ws_task_place *at;
 
-	if (group->most.place.library != WS_LIBRARY_LOOP ||
-	    !ws_find_task_chain(analysis->model, group->most.thread, &chain))
+	if (group->most.place.library != WS_LIBRARY_LOOP)
 		return;
+	if (!ws_find_task_chain(analysis->model, group->most.thread, &chain)) {
+		if (sleeps)
+			say_pauses(analysis, &group->most.place, false, finding);
+		return;
+	}
+	at = choose_place(&chain);
 	put_task(analysis, &chain, &task);
 	ws_put_thread(analysis, group->most.thread, &thread);
 	free(finding->title);
@@ -252,11 +343,17 @@ static void explain_tasks(const struct ws_analysis *analysis, const struct io_gr
 	finding->title =
 		ws_format("The event loop has nothing to do but to wait%s, %llu times, "
 			  "%.3g ms each: %s [%s]",
-			  limits.ns < group->ns / 2 ? "" : " until a time limit is over",
+			  sleeps ? " until a time limit is over" : "",
 			  (unsigned long long)group->waits,
 			  (double)group->ns / 1e6 / (double)group->waits, task.text, thread.text);
-	finding->advice = ws_strdup(choose_task_advice(choose_place(&chain)));
-	ws_point_at(finding, &choose_place(&chain)->place);
+	finding->advice = ws_strdup(choose_task_advice(at));
+	ws_point_at(finding, &at->place);
+	if (sleeps && !at->polls && !at->lock) {
+		const struct ws_task_place *last = &chain.places[chain.count - 1];
+
+		/* Samples show who does a little between two pauses rather than who only sleeps. */
+		say_pauses(analysis, &last->place, at < last, finding);
+	}
 	ws_text_free(&task);
 	ws_text_free(&thread);
 }
@@ -353,8 +450,8 @@ static void report_group(const struct ws_analysis *analysis, const struct io_gro
 	if (!finding->advice)
 		finding->advice = advise_on_reads(analysis, group);
 	if (!finding->advice)
-		finding->advice =
-			ws_strdup(choose_advice(call, ws_report_string(report, row->path, NULL)));
+		finding->advice = ws_strdup(
+			choose_advice(group, call, ws_report_string(report, row->path, NULL)));
 	explain_tasks(analysis, group, finding);
 	explain_node(analysis, group, finding);
 	if (!finding->assumption)

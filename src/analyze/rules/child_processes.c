@@ -275,6 +275,24 @@ bool ws_runs_users_script(const struct ws_model *model, uint32_t process)
 	       !ws_is_name_among(script + 1, strcspn(script + 1, " "), systems);
 }
 
+/* The process that started another one. */
+static uint32_t find_starter(const struct ws_names_by_id *who, const struct ws_process_info *child)
+{
+	uint32_t parent = child->parent;
+
+	/* What it was before it called exec. */
+	while (parent && ws_find_process(who, parent)->pid == child->pid)
+		parent = ws_find_process(who, parent)->parent;
+	return parent;
+}
+
+/* A program such as find or xargs that a script of the user's has start others. */
+static bool is_tool_of_script(const struct ws_model *model, uint32_t process)
+{
+	return ws_runs_users_script(model,
+				    find_starter(model->who, ws_find_process(model->who, process)));
+}
+
 /* For a shell it is the work to start processes; hundreds of them for most of the time are a
  * fault of the user's script. */
 static bool is_fault_of_script(const struct ws_analysis *analysis,
@@ -282,7 +300,8 @@ static bool is_fault_of_script(const struct ws_analysis *analysis,
 {
 	return children->count >= MANY_CHILDREN &&
 	       ws_analysis_share(analysis, on_path) >= MOST_OF_TIME &&
-	       ws_runs_users_script(analysis->model, children->parent);
+	       (ws_runs_users_script(analysis->model, children->parent) ||
+		is_tool_of_script(analysis->model, children->parent));
 }
 
 /* Copying a process: the larger it is, the longer. */
@@ -360,19 +379,23 @@ void ws_put_command(const char *command, struct ws_text *text)
 }
 
 /* Of the user's script that started a process. */
+static void put_line_of_start(const struct ws_model *model, const struct ws_process_info *child,
+			      struct ws_text *text)
+{
+	uint32_t parent = find_starter(model->who, child);
+
+	if (ws_runs_users_script(model, parent))
+		ws_put_script_start(model, ws_find_process(model->who, parent)->cmdline, child,
+				    text);
+}
+
 static void put_starting_line(const struct ws_model *model, const struct ws_process_info *child,
 			      struct ws_finding *finding)
 {
-	uint32_t parent = child->parent;
 	char *title = finding->title;
 	struct ws_text line = {0};
 
-	/* What it was before it called exec. */
-	if (ws_find_process(model->who, parent)->pid == child->pid)
-		parent = ws_find_process(model->who, parent)->parent;
-	if (ws_runs_users_script(model, parent))
-		ws_put_script_start(model, ws_find_process(model->who, parent)->cmdline, child,
-				    &line);
+	put_line_of_start(model, child, &line);
 	finding->title = ws_format("%s%s", title, ws_text_or(line.text, ""));
 	free(title);
 	ws_text_free(&line);
@@ -445,6 +468,7 @@ static void put_starter(const struct ws_analysis *analysis, const struct short_c
 	ws_put_command(info->cmdline, text);
 	ws_text_printf(text, " [%u]", info->pid);
 	put_script_lines(analysis, children, text);
+	put_line_of_start(analysis->model, info, text);
 }
 
 /* Starting and waiting are over so soon that no stack of theirs was recorded. */
@@ -454,6 +478,25 @@ static void put_python_line(const struct ws_analysis *analysis, const struct ws_
 	ws_text_puts(text, "by ");
 	ws_code_put_place(analysis->model, starter, text);
 	ws_point_at(finding, starter);
+}
+
+static const char *choose_advice(const struct ws_model *model, uint32_t parent)
+{
+	const char *name = ws_find_process(model->who, parent)->name;
+
+	if (!strcmp(name, "find"))
+		return "Let find hand over many files at once: end -exec by + instead of ';', or "
+		       "print them (-print0 | xargs -0). What find knows itself needs no process: "
+		       "-printf '%s %p\\n', -delete, -size.";
+	if (!strcmp(name, "xargs"))
+		return "Let xargs hand over many items at once: without -n 1, -L 1 or -I, or with "
+		       "larger numbers; or run several at once (-P).";
+	if (ws_runs_users_script(model, parent))
+		return "Let one process do it for all lines (one awk or sed for the whole file), "
+		       "or the script's language itself (in a shell ${name#*@}, ${name%.*}, "
+		       "$((...)), read); or run several at once (xargs -P).";
+	return "Do the work in the program itself (a library), hand many inputs to one process, or "
+	       "run several at once.";
 }
 
 static void check_children(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -478,7 +521,8 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 	if (starter.function && !row->place.line)
 		put_python_line(analysis, &starter, finding, &what);
 	else if ((row->place.function || row->name) &&
-		 !ws_runs_users_script(analysis->model, children.parent))
+		 !ws_runs_users_script(analysis->model, children.parent) &&
+		 !is_tool_of_script(analysis->model, children.parent))
 		ws_breakdown_put_row(analysis->model, row, &what);
 	else
 		put_starter(analysis, &children, &what);
@@ -490,13 +534,7 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 				   (unsigned long long)children.count, ws_text_or(named.text, ""),
 				   (double)children.any_alive / (double)children.count / 1e6,
 				   ws_text_or(what.text, ""));
-	finding->advice = ws_strdup(
-		ws_runs_users_script(analysis->model, children.parent)
-			? "Let one process do it for all lines (one awk or sed for the whole "
-			  "file), or the script's language itself (in a shell ${name#*@}, "
-			  "${name%.*}, $((...)), read); or run several at once (xargs -P)."
-			: "Do the work in the program itself (a library), hand many inputs to "
-			  "one process, or run several at once.");
+	finding->advice = ws_strdup(choose_advice(analysis->model, children.parent));
 	finding->assumption = ws_strdup("most of it is the starting");
 	explain_copying(analysis, finding);
 	ws_rank_after_blocked_loop(analysis, findings, row);

@@ -349,15 +349,21 @@ static unsigned count_comprehensions(const struct ws_model *model, uint32_t func
 	return count;
 }
 
+#define KEEP_PROPERTY                                                                           \
+	"Keep the result in the object (functools.cached_property, or a value that is changed " \
+	"where its parts change) instead of computing it at each access. "
+
 /* ", in 2 nested loops", or ", called in a loop at fill (invoice.py:14)". */
-static const char *put_loops(const struct ws_analysis *analysis, const struct ws_code_place *code,
-			     struct ws_text *text)
+const char *ws_put_loops(const struct ws_analysis *analysis, const struct ws_code_place *code,
+			 struct ws_text *text)
 {
 	const struct ws_model *model = analysis->model;
 	struct ws_line_around around = look_around(model, code);
 	uint32_t frame;
 	struct ws_code_place caller;
 
+	if (around.property)
+		ws_text_puts(text, ", a property, which is computed at each access");
 	around.loops += count_comprehensions(model, code->function);
 	if (around.loops >= 2) {
 		ws_text_printf(text, ", in %u nested loops%s", around.loops,
@@ -370,7 +376,7 @@ static const char *put_loops(const struct ws_analysis *analysis, const struct ws
 	caller = ws_code_place_frames(model, &frame, frame != 0);
 	if (!frame ||
 	    (!is_comprehension(model, caller.function) && !look_around(model, &caller).loop))
-		return "";
+		return around.property ? KEEP_PROPERTY : "";
 	caller.leaf = caller.function;
 	ws_text_printf(text, "%s, called in a loop",
 		       around.searches ? ", which compares items one by one" : "");
@@ -378,6 +384,8 @@ static const char *put_loops(const struct ws_analysis *analysis, const struct ws
 	if (around.searches)
 		return "Put the items into a dictionary, by what is compared: each search becomes "
 		       "one look-up. ";
+	if (around.property)
+		return KEEP_PROPERTY;
 	return "If it computes the same, or nearly the same, each time that it is called: keep the "
 	       "result, and change it where the data change. ";
 }
@@ -386,7 +394,7 @@ static void say_loops(const struct ws_analysis *analysis, const struct ws_code_p
 		      struct ws_finding *finding)
 {
 	struct ws_text loops = {0};
-	const char *advice = put_loops(analysis, code, &loops);
+	const char *advice = ws_put_loops(analysis, code, &loops);
 	char *title = finding->title;
 
 	finding->title = ws_format("%s%s", title, ws_text_or(loops.text, ""));

@@ -68,6 +68,8 @@ static void find_small_parts(const struct ws_analysis *analysis, struct works *w
 			(double)sums[kind] < ws_get_work_kind(kind)->least * (double)wholes[whole];
 
 		works->counts_for[kind] = small ? whole : kind;
+		if (!small && ws_get_work_kind(kind)->takes_whole)
+			works->counts_for[whole] = kind;
 	}
 }
 
@@ -219,6 +221,19 @@ static const struct ws_work_kind *choose_kind(const struct ws_analysis *analysis
 	return kind;
 }
 
+/* Of Python, which function calls the one that asks for the work in a loop. Only what a property
+ * computes is surely the same each time: else what is said of the work comes first. */
+static const char *put_loops(const struct ws_analysis *analysis, const struct ws_code_place *code,
+			     struct ws_text *text)
+{
+	const char *advice;
+
+	if (!code->python || !code->users)
+		return "";
+	advice = ws_put_loops(analysis, code, text);
+	return text->text && strstr(text->text, ", a property") ? advice : "";
+}
+
 static void report_work(const struct ws_analysis *analysis, const struct works *works,
 			uint8_t number, const struct work_sum *sum, struct ws_findings *findings)
 {
@@ -228,9 +243,10 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 		ws_findings_add_fault(analysis, findings, &ws_rule_library_work, sum->ns,
 				      (uint64_t)((double)sum->ns * avoidable));
 	const struct ws_code_place *code = &sum->most->place;
-	struct ws_text place = {0}, copied = {0};
+	struct ws_text place = {0}, copied = {0}, loops = {0};
 	bool is_usual = kind->is_usual || ws_analysis_share(analysis, sum->ns) < kind->usual_below;
 	bool spread = sum_function(analysis, works, number, code->function) < sum->ns / 4 * 3;
+	const char *loop_advice;
 
 	put_where(analysis, kind, sum->most, &place);
 	if (kind->is_copying)
@@ -243,12 +259,13 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 	take_in_page_faults(findings, finding);
 	if (ws_is_start_up(code))
 		ws_mark_start_up(analysis, finding);
+	loop_advice = put_loops(analysis, code, &loops);
 	finding->title =
-		ws_format("%.0f %% of the time goes into %s%s%s%s",
+		ws_format("%.0f %% of the time goes into %s%s%s%s%s",
 			  100 * ws_analysis_share(analysis, sum->ns), kind->what,
 			  ws_text_or(copied.text, ""), spread && place.text ? ", most of it" : "",
-			  ws_text_or(place.text, ""));
-	finding->advice = ws_strdup(kind->advice);
+			  ws_text_or(place.text, ""), ws_text_or(loops.text, ""));
+	finding->advice = ws_format("%s%s", loop_advice, kind->advice);
 	if (kind->is_comparing)
 		ws_say_search(analysis, code->function, finding);
 	finding->assumption = ws_strdup(kind->is_avoidable ? "nearly all of it can be avoided"
@@ -259,6 +276,7 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 				sum->most->longest.end);
 	ws_text_free(&copied);
 	ws_text_free(&place);
+	ws_text_free(&loops);
 }
 
 /* What helps to find errors is left out as a whole, and with it the waits for its checks. */

@@ -125,6 +125,8 @@ void ws_say_blocked_loop(const struct ws_analysis *analysis, const struct ws_cod
 			 struct ws_finding *finding);
 /* Where the loop of a function looks for an item, one after the other, the finding says so; false
  * where it does not, or cannot be looked at. */
+const char *ws_put_loops(const struct ws_analysis *analysis, const struct ws_code_place *code,
+			 struct ws_text *text);
 bool ws_say_search(const struct ws_analysis *analysis, uint32_t function,
 		   struct ws_finding *finding);
 /*

@@ -26,6 +26,20 @@ static const char *choose_advice(const struct ws_usage_row *row)
 	       "sendmmsg): 64 KiB a call cost next to nothing.";
 }
 
+static const char bigger_blocks[] =
+	"dd reads and writes bs= bytes in each call (512 where nothing is said): take bs=1M, with "
+	"iflag=skip_bytes,count_bytes where skip= and count= are meant in bytes, or head -c and "
+	"tail -c.";
+
+/* dd is told by the user how much it moves in each call. */
+static bool is_dd(const struct ws_analysis *analysis, const struct ws_usage_row *row)
+{
+	const struct ws_names_by_id *who = analysis->model->who;
+
+	return !row->place.users &&
+	       !strcmp(ws_find_process(who, ws_find_thread(who, row->thread)->process)->name, "dd");
+}
+
 static void report_calls(const struct ws_analysis *analysis, const struct ws_usage_total *total,
 			 struct ws_findings *findings)
 {
@@ -33,18 +47,22 @@ static void report_calls(const struct ws_analysis *analysis, const struct ws_usa
 	struct ws_finding *finding = ws_findings_add_fault(analysis, findings, &ws_rule_small_io,
 							   cost, cost - cost / 10);
 	struct ws_text place = {0};
+	bool dd = is_dd(analysis, &total->row);
 
 	ws_put_at_place(analysis, &total->row.place, &place);
 	if (!place.text) {
 		ws_text_puts(&place, " on thread ");
 		ws_put_thread(analysis, total->row.thread, &place);
 	}
-	ws_limit_to_asked(analysis, finding, &total->row.place);
+	if (!dd)
+		ws_limit_to_asked(analysis, finding, &total->row.place);
 	finding->title = ws_format("Data go through %s in small pieces%s: %.0f %% of the time is "
 				   "spent in the calls, hardly any on the bytes",
 				   total->row.name, ws_text_or(place.text, ""),
 				   100 * ws_analysis_share(analysis, cost));
-	finding->advice = ws_strdup(choose_advice(&total->row));
+	finding->advice = ws_strdup(dd ? bigger_blocks : choose_advice(&total->row));
+	if (!total->row.place.users)
+		ws_put_starting_line(analysis, total->row.thread, finding);
 	finding->assumption = ws_strdup("a tenth of the calls or fewer remain");
 	ws_finding_add_evidence(finding, "from the first sample in it to the last", NULL,
 				total->row.span.start, total->row.span.end);
@@ -89,6 +107,14 @@ static uint64_t measure_pieces(const struct ws_analysis *analysis, const char *c
 	return bytes / count;
 }
 
+/* What a thread of a program without code of the user's reads and writes, or one function. */
+static bool belong_together(const struct ws_usage_row *one, const struct ws_usage_row *other)
+{
+	if (!one->place.function && !other->place.function)
+		return one->thread == other->thread;
+	return one->place.function == other->place.function;
+}
+
 /* A function that moves to a place in a file and reads there makes two calls for each piece: they
  * are one finding, under the name of the one that takes longer. */
 static size_t join_places(struct ws_usage_total *totals, size_t count)
@@ -98,9 +124,9 @@ static size_t join_places(struct ws_usage_total *totals, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		size_t k = 0;
 
-		while (k < kept && totals[k].row.place.function != totals[i].row.place.function)
+		while (k < kept && !belong_together(&totals[k].row, &totals[i].row))
 			k++;
-		if (k == kept || !totals[i].row.place.function) {
+		if (k == kept) {
 			totals[kept++] = totals[i];
 			continue;
 		}

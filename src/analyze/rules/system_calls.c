@@ -10,6 +10,11 @@ static const char *choose_advice(const struct ws_usage_row *row)
 	if (row->kind == WS_USAGE_FILE)
 		return "Ask once and keep the answer: keep files open, remember what a folder or a "
 		       "file's attributes were, or let the kernel tell of changes (inotify).";
+	if (strstr(row->name, "getrandom") || strstr(row->name, "getentropy"))
+		return "random.SystemRandom, secrets, os.urandom and /dev/urandom ask the kernel "
+		       "for each number: ask for many bytes at once (secrets.token_hex), or draw "
+		       "from a generator of the program's own (random.Random) where nobody "
+		       "attacks.";
 	if (strstr(row->name, "clock_gettime") || strstr(row->name, "gettimeofday"))
 		return "If this is a wait, sleep until the time has come (clock_nanosleep); else "
 		       "look at the clock less often.";
