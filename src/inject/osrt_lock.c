@@ -282,3 +282,32 @@ static inline bool is_wake_left_out(void)
 
 WAKE(pthread_cond_signal)
 WAKE(pthread_cond_broadcast)
+
+/*
+ * A try never waits, but interpreters try each of their locks first: Python's queues four times an
+ * item, most of them under another lock. So tries are timed only where all calls are wanted.
+ */
+static inline bool is_try_left_out(void)
+{
+	const struct ws_arena *arena = ws_rt->arena;
+
+	return ws_likely(arena != NULL) && arena->period_wakes;
+}
+
+#define TRY(symbol, type)                                                                \
+	WS_EXPORT int symbol(type *lock);                                                \
+	static WS_NOINLINE int timed_##symbol(type *lock)                                \
+	{                                                                                \
+		WS_OSRT_BODY(WS_OSRT_##symbol, int, WS_OSRT_REAL(symbol), (lock), lock); \
+	}                                                                                \
+	int symbol(type *lock)                                                           \
+	{                                                                                \
+		return ws_likely(is_try_left_out()) ? WS_OSRT_REAL(symbol)(lock)         \
+						    : timed_##symbol(lock);              \
+	}
+
+TRY(pthread_mutex_trylock, pthread_mutex_t)
+TRY(pthread_rwlock_tryrdlock, pthread_rwlock_t)
+TRY(pthread_rwlock_trywrlock, pthread_rwlock_t)
+TRY(pthread_spin_trylock, pthread_spinlock_t)
+TRY(sem_trywait, sem_t)

@@ -298,3 +298,26 @@ def wakes(t):
         recorded, left_out = record_wakes(t, *options)
         t.ok(recorded >= WAKES, "%d of %d are recorded with %s" % (recorded, WAKES, options))
         t.eq(left_out, 0, "left out with %s" % (options,))
+
+
+TRIES = 2000
+
+
+def record_tries(t, *options):
+    """How many calls that try a lock, and that try a semaphore, the report has."""
+    argv = [t.program("trying"), str(TRIES)]
+    r = t.profile(argv, "--trace=osrt", "-f", *options, status=0)
+    calls = t.load(r).calls()
+    return calls.get("pthread_mutex_trylock", 0), calls.get("sem_trywait", 0)
+
+
+@test("exact")
+def tries(t):
+    """Calls that never wait are recorded only where all calls are wanted."""
+    t.eq(record_tries(t), (0, 0), "recorded by default")
+    t.eq(record_tries(t, "--osrt-threshold=0"), (TRIES, TRIES), "recorded with a threshold of 0")
+    t.eq(
+        record_tries(t, "--osrt-threshold=1", "--lossless"),
+        (TRIES, TRIES),
+        "recorded with --lossless",
+    )
