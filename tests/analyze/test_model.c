@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "analyze/finding.h"
 #include "analyze/stack_keys.h"
 #include "analyze/stretches.h"
 #include "analyze/what_if.h"
@@ -629,6 +630,63 @@ static void path_goes_through_a_child_that_is_waited_for(void **state)
 	unlink(path);
 }
 
+enum { TURNS = 4000, RUN_NS = 5000, WAKING_NS = 20000 };
+
+/* Two threads in turns: from the end of one's run to the beginning of the other's it takes four
+ * times as long as either runs. */
+static void write_turns(const char *path)
+{
+	struct ws_writer_opts options = {.overwrite = true, .block_rows = 4096};
+	struct ws_err err = {""};
+	struct ws_writer *writer = ws_writer_create(path, &options, &err);
+	uint64_t now = 1000000;
+
+	assert_non_null(writer);
+	ROW(writer, process, .id = 1, .pid = 10, .start = now, .origin = WS_ORIGIN_TARGET);
+	for (uint32_t thread = 1; thread <= 2; thread++)
+		ROW(writer, thread, .id = thread, .process = 1, .tid = 9 + thread, .start = now);
+	ROW(writer, frame, .id = 1, .address = 4096);
+	for (uint32_t turn = 0; turn < TURNS; turn++) {
+		ROW(writer, sched, .start = now, .end = now + RUN_NS, .thread = 1 + turn % 2,
+		    .cpu = turn % 2, .woken = now - 100, .waker = 2 - turn % 2,
+		    .after = WS_AFTER_SLEEPING);
+		ROW(writer, sample, .start = now + 1, .thread = 1 + turn % 2, .frame = 1,
+		    .time = RUN_NS / 5);
+		now += RUN_NS + WAKING_NS;
+	}
+	ROW(writer, process_end, .process = 1, .end = now, .reason = WS_END_EXIT);
+	ROW(writer, collection, .start = 1000000, .end = now);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+}
+
+static void handing_over_costs_what_is_no_work(void **state)
+{
+	static const char *const rules[] = {"handovers", NULL};
+	struct ws_model_options all = {.to = UINT64_MAX};
+	struct ws_findings findings;
+	struct ws_analysis *analysis;
+	struct ws_report *report;
+	struct ws_err err = {""};
+	char path[64];
+
+	(void)state;
+	snprintf(path, sizeof(path), "test_model.%d.wsrep", (int)getpid());
+	write_turns(path);
+	report = ws_report_open_plain(path, &err);
+	assert_non_null(report);
+	analysis = ws_analysis_open(report, &all, &err);
+	assert_non_null(analysis);
+	ws_findings_make(analysis, rules, &findings);
+	assert_int_equal(findings.count, 1);
+	/* 20 of 25 us, of which a tenth remains; by 10 us a wait it would be less than half. */
+	assert_true(findings.findings[0].cost_ns > analysis->window / 10 * 7);
+	assert_true(findings.findings[0].gain_ns > analysis->window / 10 * 6);
+	ws_findings_free(&findings);
+	ws_analysis_close(analysis);
+	ws_report_close(report);
+	unlink(path);
+}
+
 /* ---- samples ---- */
 
 enum { SAMPLES = 1000, SAMPLERS = 3 };
@@ -867,6 +925,7 @@ int main(void)
 		cmocka_unit_test(searching_ahead_finds_what_bisection_finds),
 		cmocka_unit_test(joined_threads_stay_on_the_path),
 		cmocka_unit_test(path_goes_through_a_child_that_is_waited_for),
+		cmocka_unit_test(handing_over_costs_what_is_no_work),
 		cmocka_unit_test(samples_are_sorted_by_thread_and_time),
 		cmocka_unit_test(brief_ranges_have_their_shares),
 		cmocka_unit_test(nothing_changes_without_a_change),

@@ -1,14 +1,15 @@
 /*
  * handovers.c - threads or processes that hand over to each other in tiny pieces.
  *
- * A wait costs a switch to another thread and one back, the wake-up and cold caches: some 10 us.
- * Where threads run for less than that between two waits, the machine mostly switches.
+ * A wait costs a switch to another thread and one back, the wake-up and cold caches: some 10 us,
+ * and more where cores sleep or the calls do much in the kernel. Where threads run for less than
+ * that between two waits, the machine mostly switches.
  */
 #include "analyze/askers.h"
 #include "analyze/rules/rules.h"
 #include "analyze/tasks.h"
 
-enum { SWITCH_NS = 10000, LONGEST_RUN_NS = 60000, LEAST_WAITS = 2000 };
+enum { SWITCH_NS = 10000, MOST_SWITCH_NS = 30000, LONGEST_RUN_NS = 60000, LEAST_WAITS = 2000 };
 
 static bool is_broadcast(const struct ws_parallel *parallel, const char *call)
 {
@@ -60,6 +61,44 @@ static uint64_t sum_running(const struct ws_analysis *analysis)
 	return ws_max(sampled, analysis->parallel.running);
 }
 
+/* Whether a row of the path is a wait that handing over has no part in. */
+static bool is_pause(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	(void)analysis;
+	return row->cause == WS_CAUSE_SLEEP || row->cause == WS_CAUSE_CHILD;
+}
+
+/* What the threads do for themselves: neither locks nor messages, nor other calls of the system
+ * that go with them. Asking many descriptors is another fault. */
+static uint64_t sum_own_work(const struct ws_analysis *analysis)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < analysis->usage.count; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+
+		if (row->kind == WS_USAGE_CODE || row->kind == WS_USAGE_POLL ||
+		    row->kind == WS_USAGE_FAULT || row->kind == WS_USAGE_FILE_FAULT)
+			sum += row->ns;
+	}
+	return sum;
+}
+
+/* What handing over takes of the window: all that is neither work nor a pause, up to 30 us a wait.
+ * Samples show calls of the system and locks as work, too, outside of the kernel: at least 10 us a
+ * wait. */
+static uint64_t find_cost(const struct ws_analysis *analysis, uint64_t cores)
+{
+	uint64_t waits = analysis->parallel.waits,
+		 least = ws_min(waits * SWITCH_NS / cores, analysis->window),
+		 others = sum_own_work(analysis) / cores + ws_sum_path_rows(analysis, is_pause);
+
+	if (!analysis->usage.count)
+		return least;
+	return ws_max(least, ws_min(analysis->rated - ws_min(others, analysis->rated),
+				    waits * MOST_SWITCH_NS));
+}
+
 /* Who asks for something by a message and waits for the answer: otherwise the place may be that of
  * who answers. */
 static struct ws_asker find_asker(const struct ws_analysis *analysis, const char *call)
@@ -87,7 +126,7 @@ static void check_handovers(const struct ws_analysis *analysis, struct ws_findin
 {
 	const struct ws_parallel *parallel = &analysis->parallel;
 	double seconds = (double)analysis->window / 1e9;
-	uint64_t running = sum_running(analysis), cost = parallel->waits * SWITCH_NS, cores;
+	uint64_t running = sum_running(analysis), cost, cores;
 	const char *call = ws_report_string(analysis->model->report, parallel->wait_function, NULL);
 	struct ws_code_place code = parallel->wait_place;
 	struct ws_finding *finding;
@@ -99,9 +138,9 @@ static void check_handovers(const struct ws_analysis *analysis, struct ws_findin
 	    ws_findings_have(findings, &ws_rule_thread_churn))
 		return;
 	cores = (uint64_t)ws_max(ws_min(analysis->demand, (double)analysis->cores), 1.0);
-	cost = ws_min(cost / cores, analysis->window);
-	if (ws_analysis_share(analysis, cost) < 0.1)
+	if (ws_analysis_share(analysis, parallel->waits * SWITCH_NS / cores) < 0.1)
 		return;
+	cost = find_cost(analysis, cores);
 	asker = find_asker(analysis, call);
 	if (asker.place.function)
 		code = asker.place;
@@ -113,7 +152,7 @@ static void check_handovers(const struct ws_analysis *analysis, struct ws_findin
 	code.leaf = code.function;
 	ws_put_at_place(analysis, &code, &place);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_handovers, cost,
-					cost - cost / 5);
+					cost - cost / 10);
 	finding->title = ws_format(
 		"Threads hand over to each other %.0f times a second, and run for %.0f us in "
 		"between, mostly by %s%s%s%s%s",
@@ -122,7 +161,8 @@ static void check_handovers(const struct ws_analysis *analysis, struct ws_findin
 		asker.by ? ", by " : "", ws_or(asker.by, ""),
 		connects_often(analysis) ? ", with a new connection each time" : "");
 	finding->advice = ws_strdup(choose_advice(analysis, call, &asker));
-	finding->assumption = ws_strdup("a switch and the wake-up cost 10 us, and a fifth remain");
+	finding->assumption = ws_strdup("a tenth of what is neither work nor a pause remains, "
+					"or of 10 us a wait");
 	finding->next = ws_strdup("warpsight stats -r thread_wait_sum REPORT");
 	ws_limit_to_users(analysis, finding, &code);
 	ws_text_free(&place);
