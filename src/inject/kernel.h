@@ -465,6 +465,8 @@ struct ws_kernel_counters;
 struct ws_kernel_counters *ws_kernel_get_counters(void *context, int device, const char **why);
 /* The same without taking the GPU's counters yet. */
 struct ws_kernel_counters *ws_kernel_find_counters(void *context, int device, const char **why);
+/* It has been tried in vain. */
+bool ws_kernel_lacks_counters(const void *context);
 /* How the passes of a launch or a range are made. */
 struct ws_kernel_passes {
 	bool own_range;	      /* the range is ours: of a graph, or of the program's calls */

@@ -440,13 +440,18 @@ void ws_kernel_measure_batch(void)
 {
 	size_t count = batch.count;
 	void *context = NULL;
+	const char *why;
 	bool pushed;
 
 	if (!count)
 		return;
 	pushed = ws_kernel_driver.push_context && ws_kernel_driver.pop_context &&
 		 !ws_kernel_driver.push_context(batch.context);
-	if (ws_kernel_driver.synchronize()) {
+	batch.counters =
+		ws_kernel_find_counters(batch.context, (int)batch.entries[0].launch.device, &why);
+	if (!batch.counters) {
+		write_entries(0, count, 0, why);
+	} else if (ws_kernel_driver.synchronize()) {
 		write_entries(0, count, 0, "work of the program after it failed");
 	} else if (!ws_kernel_keep_end(batch.versions)) {
 		write_entries(0, count, 0,
@@ -548,19 +553,19 @@ static bool can_wait(const struct ws_kernel_launch *launch)
 {
 	return launch->call != WS_KERNEL_LAUNCH_GRAPH && *ws_kernel_settings.batch &&
 	       !atomic_load(&forbidden) && !atomic_load(&pointless) &&
-	       !ws_kernel_shares_memory((int)launch->device) && ws_kernel_driver.push_context;
+	       !ws_kernel_shares_memory((int)launch->device) && ws_kernel_driver.push_context &&
+	       !ws_kernel_lacks_counters(launch->context);
 }
 
+/* CUPTI's profiler delays launches from when it is initialised: not before there is something to
+ * measure. */
 bool ws_kernel_put_off(struct ws_kernel_launch *launch)
 {
-	const char *why;
-
 	if (batch.count && (batch.context != launch->context || !can_wait(launch)))
 		ws_kernel_measure_batch();
 	if (!can_wait(launch))
 		return false;
-	batch.counters = ws_kernel_find_counters(launch->context, (int)launch->device, &why);
-	if (!batch.counters || ws_kernel_driver.synchronize())
+	if (ws_kernel_driver.synchronize())
 		return false;
 	if (!add_entry(launch)) {
 		/* Perhaps there is room without the others. */

@@ -362,6 +362,14 @@ struct ws_kernel_counters *ws_kernel_find_counters(void *context, int device, co
 	return *counters->error ? NULL : counters;
 }
 
+bool ws_kernel_lacks_counters(const void *context)
+{
+	for (size_t i = 0; i < context_count; i++)
+		if (contexts[i].context == context)
+			return *contexts[i].error != 0;
+	return false;
+}
+
 struct ws_kernel_counters *ws_kernel_get_counters(void *context, int device, const char **why)
 {
 	struct ws_kernel_counters *counters = ws_kernel_find_counters(context, device, why);

@@ -8,8 +8,9 @@
  *   threads   four threads launch at once
  *   graph     a graph of two kernels is launched at the end, twice
  *   wrong     two launches at the end with one between them that the driver refuses
- *   same      an attribute is set to what it is before each of four launches at the end; what CUPTI
- *             has counted before the program's end is printed
+ *   same      an attribute is set to what it is before each of four launches at the end; how many
+ *             passes CUPTI has made before the program's end, and how often its profiler was
+ *             initialised, is printed
  *   other     the same with another value
  *   nodes     a graph of two kernels with a node between them that sets memory is launched at the
  *             end, twice
@@ -300,7 +301,7 @@ int main(int argc, char **argv)
 		launch(&read_only, at(vector), 7);
 	}
 	if (!strcmp(what, "same") || !strcmp(what, "other"))
-		printf("passes %u\n", standin_passes);
+		printf("passes %u, %u\n", standin_passes, standin_used);
 	if (!strcmp(what, "freed"))
 		use_and_free();
 	if (!strcmp(what, "repeat") || !strcmp(what, "allocate"))

@@ -87,6 +87,7 @@ STANDIN_EXPORT extern void (*standin_callback)(int site, const struct standin_ca
 STANDIN_EXPORT extern void (*standin_launched)(int program);
 STANDIN_EXPORT extern void (*standin_module)(const char *cubin, size_t bytes);
 STANDIN_EXPORT extern unsigned standin_passes; /* that CUPTI has begun */
+STANDIN_EXPORT extern unsigned standin_used;   /* how often its profiler was initialised */
 STANDIN_EXPORT extern unsigned standin_runs;   /* kernels of the program that have run */
 STANDIN_EXPORT int standin_fault(const char *name);
 /* Add a line to the file that STANDIN_CACHE names. */

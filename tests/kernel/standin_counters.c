@@ -295,6 +295,7 @@ static struct {
 
 CALL(ProfilerInitialize, cupti_range_init)
 {
+	standin_used++;
 	return p->size != CUPTI_SIZE(cupti_range_init, priv);
 }
 CALL(DeviceGetChipName, cupti_range_chip)

@@ -11,7 +11,7 @@
 void (*standin_callback)(int site, const struct standin_call *call);
 void (*standin_launched)(int program);
 void (*standin_module)(const char *cubin, size_t bytes);
-unsigned standin_runs, standin_passes;
+unsigned standin_runs, standin_passes, standin_used;
 
 enum { SLOW_US = 25000 };
 
