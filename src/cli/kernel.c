@@ -65,7 +65,8 @@ static const struct ws_opt opts[] = {
 	 "function"},
 	{"kernel-id", 0, WS_OPT_STRING, AT(kernel_id), "CONTEXT:STREAM:NAME:NTH", NULL,
 	 "Measure the launches of this context, stream, kernel and number, counted from 1 for each "
-	 "function; parts may be empty, and the name may be regex:EXPRESSION.",
+	 "function; parts may be empty, the name may be regex:EXPRESSION, and the number an "
+	 "expression for its digits, such as 1|.*5.",
 	 NULL},
 	{"launch-skip", 's', WS_OPT_INT, AT(skip), "N", NULL,
 	 "Do not measure the first N launches that the filters let through.", "0"},
@@ -85,7 +86,7 @@ static const struct ws_opt opts[] = {
 	 "Measure only kernels launched in these NVTX push/pop ranges: domain@outer/inner, of "
 	 "the default domain without one; [/ at the beginning is the bottom of the stack, /] at "
 	 "the end its top, + any one range, * any ranges, regex:EXPRESSION a name. Without a "
-	 "slash: in these start/end ranges, domain@one,other. May be given several times.",
+	 "slash: in these start/end ranges, domain@one,other.",
 	 NULL},
 	{"nvtx-exclude", 0, WS_OPT_LIST, AT(nvtx_exclude), "RANGES", NULL,
 	 "Do not measure kernels launched in these.", NULL},
@@ -420,33 +421,117 @@ static bool measures_ranges(const struct options *options)
 	return is_mode(options, "app-range") || is_mode(options, "range");
 }
 
-static int check_expression(const char *option, const char *text, struct ws_err *err)
+static int compile_expression(const char *option, const char *text, struct ws_err *err)
 {
 	char message[256];
 	regex_t expression;
-	int rc;
+	int rc = regcomp(&expression, text, REG_EXTENDED | REG_NOSUB);
 
-	if (!text || strncmp(text, "regex:", 6))
-		return 0;
-	rc = regcomp(&expression, text + 6, REG_EXTENDED | REG_NOSUB);
 	if (!rc) {
 		regfree(&expression);
 		return 0;
 	}
 	regerror(rc, &expression, message, sizeof(message));
-	return ws_fail(err, "%s: '%s' is no expression: %s", option, text + 6, message);
+	return ws_fail(err, "%s: '%s' is no expression: %s", option, text, message);
 }
+
+static int check_expression(const char *option, const char *text, struct ws_err *err)
+{
+	if (!text || strncmp(text, "regex:", 6))
+		return 0;
+	return compile_expression(option, text + 6, err);
+}
+
+static const char digits[] = "0123456789";
 
 /* CONTEXT:STREAM:NAME:NTH; the name may contain colons. */
 static int check_kernel_id(const char *text, struct ws_err *err)
 {
-	size_t colons = 0;
+	const char *stream = strchr(ws_text_or(text, ""), ':');
+	const char *name = stream ? strchr(stream + 1, ':') : NULL;
+	const char *nth = name ? strrchr(name + 1, ':') : NULL;
+	char *pattern;
+	int rc;
 
-	for (const char *at = ws_text_or(text, ":::"); *at; at++)
-		colons += *at == ':';
-	if (colons >= 3)
+	if (!text)
 		return 0;
-	return ws_fail(err, "--kernel-id: '%s' is not of the form CONTEXT:STREAM:NAME:NTH", text);
+	if (!nth)
+		return ws_fail(err, "--kernel-id: '%s' is not of the form CONTEXT:STREAM:NAME:NTH",
+			       text);
+	if (text + strspn(text, digits) != stream ||
+	    stream + 1 + strspn(stream + 1, digits) != name)
+		return ws_fail(err, "--kernel-id: '%s': context and stream are numbers", text);
+	if (!nth[1 + strspn(nth + 1, "0")] && nth[1])
+		return ws_fail(err, "--kernel-id: '%s': launches are counted from 1", text);
+	pattern = ws_format("%.*s", (int)(nth - name - 1), name + 1);
+	rc = check_expression("--kernel-id", pattern, err);
+	free(pattern);
+	return rc ? rc : compile_expression("--kernel-id", nth + 1, err);
+}
+
+enum { RANGES_MOST = 16, RANGE_PARTS = 32, RANGE_ROOM = 1024 }; /* as the hook has them */
+
+/* domain@outer/inner or domain@one,other; each may be regex:EXPRESSION. */
+static int check_range(const char *option, const char *text, struct ws_err *err)
+{
+	const char *domain = strncmp(text, "regex:", 6) ? strchr(text, '@') : NULL;
+	char *copy = ws_strdup(domain ? domain + 1 : text), *rest = copy, *part;
+	const char *separator = strchr(copy, '/') ? "/" : ",";
+	size_t parts = 0, named = 0;
+	int rc = 0;
+
+	while (!rc && (part = strsep(&rest, separator))) {
+		parts++;
+		named += *part != 0;
+		rc = check_expression(option, part, err);
+	}
+	free(copy);
+	if (!rc && !named)
+		rc = ws_fail(err, "%s: '%s' names no range", option, text);
+	if (!rc && (parts > RANGE_PARTS || strlen(text) >= RANGE_ROOM))
+		rc = ws_fail(err, "%s: '%.40s...' is too long: at most %d names in %d characters",
+			     option, text, RANGE_PARTS, RANGE_ROOM - 1);
+	return rc;
+}
+
+static int check_ranges(const char *option, const struct ws_list *ranges, struct ws_err *err)
+{
+	int rc = 0;
+
+	if (ranges->count > RANGES_MOST)
+		return ws_fail(err, "%s may be given %d times at most", option, RANGES_MOST);
+	for (size_t i = 0; i < ranges->count && !rc; i++)
+		rc = check_range(option, ranges->values[i], err);
+	return rc;
+}
+
+static int check_devices(const char *text, struct ws_err *err)
+{
+	bool good = !text || *text;
+
+	for (const char *at = ws_text_or(text, "0"); good; at++) {
+		char *end;
+
+		good = isdigit((unsigned char)*at) && strtoul(at, &end, 10) < 64 &&
+		       (!*end || *end == ',');
+		if (!good || !*end)
+			break;
+		at = end;
+	}
+	return good ? 0 : ws_fail(err, "--devices: '%s' is no list of numbers below 64", text);
+}
+
+static int check_filters(const struct options *options, struct ws_err *err)
+{
+	int rc = check_expression("--kernel-name", options->kernel_name, err);
+
+	if (!rc)
+		rc = check_kernel_id(options->kernel_id, err);
+	if (!rc)
+		rc = check_ranges("--nvtx-include", &options->nvtx_include, err);
+	if (!rc)
+		rc = check_ranges("--nvtx-exclude", &options->nvtx_exclude, err);
+	return rc ? rc : check_devices(options->devices, err);
 }
 
 static bool is_pm_interval(const char *text)
@@ -460,8 +545,7 @@ static bool is_pm_interval(const char *text)
 
 static int check_options(const struct options *options, struct ws_err *err)
 {
-	if (check_expression("--kernel-name", options->kernel_name, err) ||
-	    check_kernel_id(options->kernel_id, err))
+	if (check_filters(options, err))
 		return -1;
 	if (is_killed(options) && !options->count)
 		return ws_fail(err, "--kill needs --launch-count: it says after which launch");
@@ -484,10 +568,6 @@ static int check_options(const struct options *options, struct ws_err *err)
 			       "--sampling-interval: '%s' is neither auto nor a number from 0 "
 			       "to 26",
 			       options->sampling);
-	for (const char *at = ws_text_or(options->devices, ""); *at; at++)
-		if (!isdigit((unsigned char)*at) && *at != ',')
-			return ws_fail(err, "--devices: '%s' is no list of numbers",
-				       options->devices);
 	if (measures_ranges(options) && (options->kernel_name || options->kernel_id))
 		return ws_fail(err,
 			       "--kernel-name and --kernel-id choose kernels, but --replay-mode "

@@ -11,6 +11,7 @@
 #include "kernel/explain.h"
 #include "kernel/images.h"
 #include "kernel/print.h"
+#include "query/query.h"
 #include "store/store.h"
 
 enum { TEXT_WIDTH = 110 };
@@ -60,7 +61,42 @@ static int add_metrics(struct ws_kernel_results *results, const char *path, cons
 	return rc;
 }
 
-static int show_view(const struct ws_kernel_page_choice *view, const char *path,
+/* The hook of every process that uses CUDA says why nothing was measured. */
+static bool is_explained(const struct ws_report *report)
+{
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_diagnostic, 0, UINT64_MAX);
+	const uint64_t *values;
+	bool explained = false;
+
+	while (!explained && ws_cursor_next(cursor, &values)) {
+		const char *source =
+			ws_report_string(report, (uint32_t)values[ws_diagnostic_source], NULL);
+
+		explained = !strcmp(ws_text_or(source, ""), "kernel");
+	}
+	ws_cursor_close(cursor);
+	return explained;
+}
+
+static int fail_empty(const struct ws_report *report, const char *path, bool measured,
+		      struct ws_err *err)
+{
+	if (!measured)
+		return ws_fail(err,
+			       "%s holds no measured kernels; 'warpsight stats -r "
+			       "cuda_kern_launch_sum' shows occupancy and waves of the kernels "
+			       "of a time line",
+			       path);
+	if (is_explained(report))
+		return ws_fail(err, "%s: no kernels were measured", path);
+	return ws_fail(err,
+		       "%s: no kernels were measured: no process of the program has initialised "
+		       "CUDA, or it was killed before it could say more",
+		       path);
+}
+
+/* `measured`: this command has just made the report. */
+static int show_view(const struct ws_kernel_page_choice *view, const char *path, bool measured,
 		     const char *metrics, struct ws_err *err)
 {
 	struct ws_kernel_results results = {0};
@@ -75,11 +111,7 @@ static int show_view(const struct ws_kernel_page_choice *view, const char *path,
 	else if (results.count)
 		rc = ws_kernel_print(&results, view, stdout, err);
 	else
-		rc = ws_fail(err,
-			     "%s holds no measured kernels; 'warpsight stats -r "
-			     "cuda_kern_launch_sum' shows occupancy and waves of the kernels "
-			     "of a time line",
-			     path);
+		rc = fail_empty(report, path, measured, err);
 	ws_kernel_results_free(&results);
 	ws_report_close(report);
 	return rc;
@@ -89,7 +121,7 @@ static int show_report(const struct ws_kernel_show *show, const char *path, stru
 {
 	struct ws_kernel_page_choice view = make_view(show);
 
-	return show_view(&view, path, show->metrics, err);
+	return show_view(&view, path, false, show->metrics, err);
 }
 
 /* ---- lists ---- */
@@ -207,7 +239,7 @@ void ws_show_new_kernels(const struct ws_kernel_show *show, const char *report, 
 	struct ws_kernel_page_choice view = make_view(show);
 
 	view.brief = brief && !asks_for_page(show);
-	if (show_view(&view, report, NULL, &err))
+	if (show_view(&view, report, true, NULL, &err))
 		ws_say("kernel: %s", err.msg);
 	fflush(stdout);
 }

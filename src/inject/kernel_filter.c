@@ -4,6 +4,7 @@
  * look-up.
  */
 #include <regex.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "inject/kernel.h"
@@ -23,8 +24,9 @@ struct pattern {
 static struct {
 	struct pattern name, id_name;
 	uint64_t skip, skip_before, count;
-	uint64_t id_context, id_stream, id_nth; /* 0 or UINT64_MAX: any */
-	uint64_t devices;			/* bits; 0: all */
+	struct pattern id_nth;		/* of the number in decimal digits */
+	uint64_t id_context, id_stream; /* 0 or UINT64_MAX: any */
+	uint64_t devices;		/* bits; 0: all */
 } filter;
 
 static _Atomic uint64_t seen, matched, taken;
@@ -59,6 +61,17 @@ static bool matches(const struct pattern *pattern, const char *name)
 	return !strcmp(pattern->text, name);
 }
 
+/* A number, or an expression for all of its digits. */
+static int compile_number(struct pattern *pattern, const char *option, const char *text)
+{
+	static char expression[1024];
+
+	if (!text[strspn(text, "0123456789")])
+		return compile_pattern(pattern, option, text);
+	snprintf(expression, sizeof(expression), "regex:^(%s)$", text);
+	return compile_pattern(pattern, option, expression);
+}
+
 /* CONTEXT:STREAM:NAME:NTH, in which each part may be empty; the name may contain colons. */
 static int parse_kernel_id(const char *text)
 {
@@ -83,8 +96,10 @@ static int parse_kernel_id(const char *text)
 	filter.id_context = strtoull(copy, NULL, 10);
 	if (stream[1])
 		filter.id_stream = strtoull(stream + 1, NULL, 10);
-	filter.id_nth = strtoull(nth + 1, NULL, 10);
-	return compile_pattern(&filter.id_name, "--kernel-id", name + 1);
+	return compile_number(&filter.id_nth, "--kernel-id", nth + 1) ||
+			       compile_pattern(&filter.id_name, "--kernel-id", name + 1)
+		       ? -1
+		       : 0;
 }
 
 static void parse_devices(const char *text)
@@ -217,6 +232,16 @@ struct ws_kernel_function *ws_kernel_find_function(void *handle, const char *sym
 	return entry;
 }
 
+static bool is_nth(uint64_t number)
+{
+	char digits[24];
+
+	if (!filter.id_nth.text)
+		return true;
+	snprintf(digits, sizeof(digits), "%llu", (unsigned long long)number);
+	return matches(&filter.id_nth, digits);
+}
+
 static bool wants_place(const struct ws_kernel_launch *launch)
 {
 	if (filter.devices && (launch->device > 63 || !(filter.devices >> launch->device & 1)))
@@ -225,7 +250,7 @@ static bool wants_place(const struct ws_kernel_launch *launch)
 		return false;
 	if (filter.id_stream != UINT64_MAX && filter.id_stream != launch->stream_id)
 		return false;
-	return !filter.id_nth || filter.id_nth == launch->instance + 1;
+	return is_nth(launch->instance + 1);
 }
 
 bool ws_kernel_wants_launch(struct ws_kernel_launch *launch,

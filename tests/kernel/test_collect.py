@@ -617,6 +617,7 @@ def filters_choose():
         (("--kernel-id", "1:7:accumulate:2"), ["accumulate"]),
         (("--kernel-id", "::regex:read:3"), ["plain_read"]),
         (("--kernel-id", "2::accumulate:1"), []),
+        (("--kernel-id", "1:7::.*3|1"), ["accumulate", "count", "plain_read"] * 2),
         (("--devices", "1"), []),
     ]
     for args, want in cases:
@@ -887,6 +888,17 @@ def what_makes_no_sense_is_refused():
         (("--kill", "yes"), "--launch-count"),
         (("-k", "regex:("), "is no expression"),
         (("--kernel-id", "1:2:name"), "CONTEXT:STREAM:NAME:NTH"),
+        (("--kernel-id", "a:b:c:1"), "context and stream are numbers"),
+        (("--kernel-id", "::c:0"), "counted from 1"),
+        (("--kernel-id", "::regex:(:1"), "is no expression"),
+        (("--kernel-id", ":::("), "is no expression"),
+        (("--nvtx-include", ""), "names no range"),
+        (("--nvtx-include", "domain@/"), "names no range"),
+        (("--nvtx-exclude", "domain@a/regex:(/b"), "is no expression"),
+        (("--nvtx-include", "x" * 1024), "is too long"),
+        (("--nvtx-include", "x") * 17, "16 times at most"),
+        (("--devices", "1,"), "no list of numbers"),
+        (("--devices", "64"), "below 64"),
         (("--replay-batch", "0"), "--replay-batch"),
         (("--replay-mode", "app-range", "-k", "x"), "measures ranges"),
         (("--cache-control", "some"), "--cache-control"),
@@ -907,6 +919,10 @@ def a_program_without_results_is_told_why():
         out, results = measure(*args, what=what)
         assert out.startswith(BARE) and not results, (args, out, results)
         assert word in tap.run("info", "r.wsrep").out.decode(), (args, word)
+    unused = subprocess.run(
+        [tap.PROGRAM, "kernel", "-f", "-o", "r", "true"], capture_output=True, text=True
+    )
+    assert "no process of the program has initialised CUDA" in unused.stderr, unused
 
 
 @tap.test
