@@ -83,9 +83,11 @@ struct machine {
 	uint64_t size[SIZES];
 	struct heap heaps[MOST_HEAPS];
 	size_t heap_count;
-	struct ws_map blocks; /* beginnings of those that have been looked at */
-	struct ws_map frames; /* address: size of its frame, or what it is otherwise */
-	uint64_t frames_at;   /* since when: code may be replaced by other code */
+	struct ws_map blocks;  /* beginnings of those that have been looked at */
+	struct ws_map frames;  /* address: size of its frame, or what it is otherwise */
+	uint64_t frames_at;    /* since when: code may be replaced by other code */
+	struct ws_map methods; /* address: is it one that the interpreter runs? */
+	size_t method_count;
 	struct ws_text map;
 };
 
@@ -414,7 +416,9 @@ static void look_at_address(struct machine *machine, uint64_t address)
 
 /* ---- frames ---- */
 
-enum { FRAME_UNKNOWN, FRAME_INTERPRETED, LARGEST_FRAME = 1 << 20 };
+enum { FRAME_UNKNOWN, FRAME_INTERPRETED, LARGEST_FRAME = 1 << 20, MOST_METHODS = 1 << 16 };
+/* What a method's address takes in the map of names: less than any method's description. */
+#define METHOD_BYTES 8
 #define FRAMES_KEPT_NS UINT64_C(1000000000)
 
 static uint64_t read_frame(const struct machine *machine, uint64_t ip)
@@ -436,10 +440,30 @@ static uint64_t read_frame(const struct machine *machine, uint64_t ip)
 	return FRAME_UNKNOWN;
 }
 
+/* The method that an interpreter's frame has there, named in the map; 0 where it is none. */
+static uint64_t read_interpreted(struct machine *machine, uint64_t method)
+{
+	struct ws_text name = {0};
+	bool known, good;
+
+	if (!method || method % sizeof(uint64_t) || find_heap(machine, method))
+		return 0;
+	good = ws_map_get(&machine->methods, method, &known);
+	if (!known && machine->method_count++ < MOST_METHODS) {
+		good = put_method(machine, method, &name);
+		if (good)
+			ws_text_printf(&machine->map, "%llx %x %s\n", (unsigned long long)method,
+				       (unsigned)METHOD_BYTES, name.text);
+		ws_map_set(&machine->methods, method, good);
+		ws_text_free(&name);
+	}
+	return good ? method : 0;
+}
+
 static struct machine *find_machine(struct ws_hotspot *hotspot, int pid);
 
 bool ws_hotspot_read_frame(void *hotspot, const struct ws_module *module, uint64_t ip,
-			   struct ws_generated_frame *frame)
+			   uint64_t word, struct ws_generated_frame *frame)
 {
 	struct machine *machine = module->key ? find_machine(hotspot, module->key) : NULL;
 	uint64_t kept, now;
@@ -463,6 +487,7 @@ bool ws_hotspot_read_frame(void *hotspot, const struct ws_module *module, uint64
 	}
 	frame->interpreted = kept == FRAME_INTERPRETED;
 	frame->size = (uint32_t)kept;
+	frame->method = frame->interpreted ? read_interpreted(machine, word) : 0;
 	return kept != FRAME_UNKNOWN;
 }
 
@@ -534,6 +559,7 @@ void ws_hotspot_free(struct ws_hotspot *hotspot)
 		hotspot->machines = machine->next;
 		ws_map_free(&machine->blocks);
 		ws_map_free(&machine->frames);
+		ws_map_free(&machine->methods);
 		ws_text_free(&machine->map);
 		free(machine);
 	}

@@ -21,9 +21,10 @@ void ws_hotspot_free(struct ws_hotspot *hotspot); /* NULL is fine */
  * many frames there are now. */
 uint32_t ws_hotspot_look(struct ws_hotspot *hotspot, const struct ws_stackset *stacks,
 			 uint32_t seen);
-/* For ws_unwinder_set_reader: compiled methods keep no frame pointer, but frames of one size. */
+/* For ws_unwinder_set_reader: compiled methods keep no frame pointer, but frames of one size;
+ * interpreted ones keep their method, which is named at once. */
 bool ws_hotspot_read_frame(void *hotspot, const struct ws_module *module, uint64_t ip,
-			   struct ws_generated_frame *frame);
+			   uint64_t word, struct ws_generated_frame *frame);
 /* What was found in a process (its number as seen from here), as a perf map; NULL for nothing. */
 const char *ws_hotspot_get_map(void *hotspot, int pid);
 

@@ -455,18 +455,28 @@ static bool step_over_frame(struct stack_walk *walk, uint64_t end, bool has_fp)
 	return true;
 }
 
-/* A function that is just called or about to return has no frame but the return address. */
-static bool step_generated(struct stack_walk *walk, const struct ws_module *module, bool exact)
+/* A function that is just called or about to return has no frame but the return address. The code
+ * of an interpreter is the same for all methods: `here` becomes the method that it runs. */
+static bool step_generated(struct stack_walk *walk, const struct ws_module *module, bool exact,
+			   struct ws_unwound_frame *here)
 {
 	struct ws_unwinder *unwinder = walk->unwinder;
-	uint64_t sp = walk->regs.values[WS_REG_SP], fp = walk->regs.values[WS_REG_FP], sender;
-	struct ws_generated_frame frame;
+	uint64_t sp = walk->regs.values[WS_REG_SP], fp = walk->regs.values[WS_REG_FP], sender,
+		 word = 0;
+	struct ws_generated_frame frame = {.method = 0};
 
 	if (!unwinder->read_frame || !module || module->kind != WS_MODULE_JIT ||
-	    !(walk->regs.known >> WS_REG_SP & 1) ||
-	    !unwinder->read_frame(unwinder->reading, module, walk->regs.values[WS_REG_IP], &frame))
+	    !(walk->regs.known >> WS_REG_SP & 1))
+		return false;
+	if ((walk->regs.known >> WS_REG_FP & 1) && fp >= sp && !(fp & 7) &&
+	    !load_word(walk, fp - 24, &word))
+		word = 0;
+	if (!unwinder->read_frame(unwinder->reading, module, walk->regs.values[WS_REG_IP], word,
+				  &frame))
 		return false;
 	if (frame.interpreted) {
+		if (frame.method)
+			here->address = frame.method;
 		if (!step_fp(walk))
 			return false;
 		if (load_word(walk, fp - 8, &sender) && sender >= fp + 16)
@@ -477,8 +487,10 @@ static bool step_generated(struct stack_walk *walk, const struct ws_module *modu
 	       (exact && step_over_frame(walk, sp + 8, false));
 }
 
-/* Go to the caller: 1; 0 when there is none; -1 when it cannot be found. *method says how. */
-static int step_outwards(struct stack_walk *walk, const struct near_slot *here, uint8_t *method)
+/* Go from `frame` to its caller: 1; 0 when there is none; -1 when it cannot be found. *method says
+ * how. */
+static int step_outwards(struct stack_walk *walk, const struct near_slot *here,
+			 struct ws_unwound_frame *frame, uint8_t *method)
 {
 	uint64_t sp = walk->regs.values[WS_REG_SP];
 	bool interrupted = walk->exact, signal = false;
@@ -488,7 +500,7 @@ static int step_outwards(struct stack_walk *walk, const struct near_slot *here, 
 	if (here->step.kind == STEP_END)
 		return 0;
 	if (walk->mode != WS_MODE_FP && here->step.kind == STEP_NONE &&
-	    step_generated(walk, here->module, interrupted)) {
+	    step_generated(walk, here->module, interrupted, frame)) {
 		*method = WS_UNWIND_FP; /* there is no number for it */
 		return 1;
 	}
@@ -634,8 +646,7 @@ size_t ws_unwind_stack(struct ws_unwinder *unwinder, const struct ws_stopped_thr
 		 * information begins a byte earlier, but not its name. */
 		if (!walk.exact && here->step.signal)
 			out[count].address++;
-		count++;
-		found = step_outwards(&walk, here, &method);
+		found = step_outwards(&walk, here, &out[count++], &method);
 		if (found <= 0) {
 			end = !found;
 			break;

@@ -54,9 +54,12 @@ struct ws_generated_frame {
 	bool interpreted; /* by its frame pointer; below that is the caller's stack pointer */
 	uint32_t size;	  /* of others, bytes: the return address is at its end, the caller's frame
 			   * pointer below that */
+	uint64_t method;  /* of an interpreted one: an address that stands for its method; or 0 */
 };
-/* What is known of the frame that runs `ip`; false where nothing is. */
-typedef bool ws_frame_reader(void *ctx, const struct ws_module *module, uint64_t ip,
+/* What is known of the frame that runs `ip`; false where nothing is. `word` is what lies three
+ * words below the frame pointer, where interpreters keep their method; 0 where that is not known.
+ */
+typedef bool ws_frame_reader(void *ctx, const struct ws_module *module, uint64_t ip, uint64_t word,
 			     struct ws_generated_frame *frame);
 
 struct ws_unwinder *ws_unwinder_new(void);

@@ -116,6 +116,20 @@ def what_a_costly_method_does_is_told():
 
 
 @live
+def a_method_that_the_interpreter_runs_is_named():
+    """The interpreter's code is the same for all methods: which one runs is kept in its frame."""
+    with open("Interpreted.java", "w") as f:
+        f.write(QUEUE.replace("class Queue", "class Interpreted").replace("100000", "40000"))
+    if not shutil.which("javac"):
+        raise Skip("no compiler of Java is installed")
+    subprocess.run(["javac", "Interpreted.java"], check=True)
+    report = analyze("interpreted", "java", "-Xint", "-cp", ".", "Interpreted")
+    titles = [f["title"] for f in report["findings"] if f["severity"] != "ok"]
+    if not titles or "Interpreted.drain" not in titles[0]:
+        raise AssertionError(titles)
+
+
+@live
 def threads_that_work_side_by_side_wait_for_none():
     check_absent(analyze_java("sidebyside"), "lock-contention")
 
