@@ -90,6 +90,7 @@ struct ws_command {
 	size_t left_out;      /* offset of a struct ws_left_out in the option struct; 0: what is not
 				 supported is refused */
 	bool stop_at_operand; /* options end at the first operand: profile app --its-own-options */
+	bool (*goes_on)(const char *operand); /* but not at these; NULL: at all */
 	const char *examples;
 	int (*run)(void *opts, int argc, char **argv); /* operands; returns the exit status */
 };

@@ -834,6 +834,7 @@ const struct ws_command ws_cmd_kernel = {
 	.opts = opts,
 	.opts_size = sizeof(struct options),
 	.stop_at_operand = true,
+	.goes_on = ws_is_kernel_report,
 	.examples = "warpsight kernel -k regex:gemm -c 5 ./app\n"
 		    "warpsight kernel --set full -s 100 -c 20 -o kernels python3 train.py\n"
 		    "warpsight kernel --replay-mode app-range --nvtx-include forward/ "

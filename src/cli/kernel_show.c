@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gpu/host.h"
 #include "import/import.h"
@@ -45,6 +46,34 @@ static struct ws_kernel_page_choice make_view(const struct ws_kernel_show *show)
 	return view;
 }
 
+/* A metric, or a form of it. */
+static bool has_metric(const struct ws_kernel_results *results, const char *metric)
+{
+	size_t length = strlen(metric), count;
+	bool found = false;
+
+	for (size_t i = 0; i < results->count && !found; i++) {
+		const char **names = ws_kernel_list_names(&results->results[i], &count);
+
+		for (size_t k = 0; k < count && !found; k++)
+			found = !strncmp(names[k], metric, length) &&
+				(!names[k][length] || names[k][length] == '.');
+		free(names);
+	}
+	return found;
+}
+
+static bool has_metrics(const struct ws_kernel_results *results, const char *metrics)
+{
+	char *copy = ws_strdup(metrics), *rest = copy, *metric;
+	bool all = true;
+
+	while (all && (metric = strsep(&rest, ",")))
+		all = has_metric(results, metric);
+	free(copy);
+	return all;
+}
+
 /* Evaluate further metrics from the counters that were kept beside the report. */
 static int add_metrics(struct ws_kernel_results *results, const char *path, const char *metrics,
 		       struct ws_err *err)
@@ -52,7 +81,7 @@ static int add_metrics(struct ws_kernel_results *results, const char *path, cons
 	struct ws_text missing = {0};
 	int rc = 0;
 
-	if (metrics)
+	if (metrics && !has_metrics(results, metrics))
 		rc = ws_kernel_add_metrics(results, path, metrics, &missing, err);
 	if (!rc && missing.len)
 		ws_say("kernel: warning: the counters that were kept do not give these metrics: %s",
@@ -189,17 +218,38 @@ static bool wants_list(const struct ws_kernel_show *show)
 	       show->query_metrics || show->explain;
 }
 
+/* A file that cannot be read as results is no program either, if it is called like them: what is
+ * wrong with it is said. */
+static bool is_called_like_results(const char *path)
+{
+	static const char *const ends[] = {".wsrep", ".csv", ".csv.gz", ".ncu-rep"};
+	size_t length = strlen(path);
+
+	for (size_t i = 0; i < WS_COUNT(ends); i++) {
+		size_t n = strlen(ends[i]);
+
+		if (length > n && !strcmp(path + length - n, ends[i]))
+			return access(path, X_OK) != 0;
+	}
+	return false;
+}
+
+bool ws_is_kernel_report(const char *path)
+{
+	struct ws_err err;
+	enum ws_import_format format = ws_import_format(path, &err);
+
+	return format == WS_FORMAT_REPORT || format == WS_FORMAT_NCU_CSV ||
+	       is_called_like_results(path);
+}
+
 bool ws_wants_kernel_show(const struct ws_kernel_show *show, int argc, char **argv)
 {
 	if (wants_list(show) || show->import)
 		return true;
-	for (int i = 0; i < argc; i++) {
-		struct ws_err err;
-		enum ws_import_format format = ws_import_format(argv[i], &err);
-
-		if (format != WS_FORMAT_REPORT && format != WS_FORMAT_NCU_CSV)
+	for (int i = 0; i < argc; i++)
+		if (!ws_is_kernel_report(argv[i]))
 			return false;
-	}
 	return argc > 0;
 }
 

@@ -15,6 +15,8 @@ struct ws_kernel_show {
 	bool list_sets, list_sections, list_rules, list_metrics, query_metrics;
 };
 
+/* Results that were measured, or a file that is called like them and no program. */
+bool ws_is_kernel_report(const char *path);
 /* Whether this is to show something and not to run a program: an option that says so, or operands
  * that are all reports or files of other tools. */
 bool ws_wants_kernel_show(const struct ws_kernel_show *show, int argc, char **argv);

@@ -638,6 +638,11 @@ static int set_defaults(const struct parser *parser)
 	return 0;
 }
 
+static bool ends_options(const struct ws_command *command, const char *operand)
+{
+	return command->stop_at_operand && !(command->goes_on && command->goes_on(operand));
+}
+
 /* Goes through the words; option words are collected in `first`, operands in `last`. */
 static int sort_words(struct parser *parser, char **first, int *firsts, char **last, int *lasts)
 {
@@ -647,7 +652,7 @@ static int sort_words(struct parser *parser, char **first, int *firsts, char **l
 
 		if (word[0] != '-' || !word[1]) {
 			last[(*lasts)++] = word;
-			if (!parser->command->stop_at_operand)
+			if (!ends_options(parser->command, word))
 				continue;
 			parser->at++;
 			break;

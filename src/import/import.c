@@ -156,7 +156,7 @@ enum ws_import_format ws_import_format(const char *path, struct ws_err *err)
 			"%s is no report and no trace that is known: an SQLite export of Nsight "
 			"Systems, a JSON trace of PyTorch or "
 			"Chrome (plain or .gz), a Perfetto trace, the text of perf script, or what "
-			"ncu --csv --page raw prints",
+			"ncu --csv --page raw prints (of a .ncu-rep: with --import FILE.ncu-rep)",
 			path);
 	free(head);
 	ws_close_input(source);

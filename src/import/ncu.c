@@ -136,6 +136,8 @@ static bool next_record(struct ncu_csv *csv)
 	csv->buffer[end] = 0;
 	if (end > csv->at && csv->buffer[end - 1] == '\r')
 		csv->buffer[end - 1] = 0;
+	if (!strncmp(csv->buffer + csv->at, "\xef\xbb\xbf", 3)) /* a mark of UTF-8 */
+		csv->at += 3;
 	split_record(&csv->record, csv->buffer + csv->at);
 	csv->at = end + 1;
 	return true;

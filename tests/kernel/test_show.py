@@ -4,6 +4,7 @@ ncu/ holds what Nsight Compute 2025.3 measured of examples/kernels on an H100.
 """
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -340,6 +341,29 @@ def what_is_no_result_is_refused_or_read_as_far_as_it_goes():
     assert "holds no results" in wrong, wrong
     tap.run("import", "-f", "-o", "noise.wsrep", "noise.csv")
     assert judge("noise.wsrep")[0]["duration_ns"] == 1234500
+
+
+@tap.test
+def results_are_shown_with_options_after_them():
+    with gzip.open(recorded("verdicts"), "rt") as file:
+        text = file.read()
+    with open("marked.csv", "w", encoding="utf-8") as file:
+        file.write("\ufeff" + text)  # as spreadsheets write it
+    tap.run("import", "-f", "-o", "marked.wsrep", "marked.csv")
+    page = tap.run("kernel", "--page", "raw", "--csv", "marked.csv").out
+    for name in "marked.csv", "marked.wsrep":
+        assert tap.run("kernel", name, "--page", "raw", "--csv").out == page
+    # what is there needs no counters
+    assert tap.run("kernel", "marked.csv", "--metrics", "sm__cycles_active.avg,dram__bytes_read")
+    assert "--keep-counters" in fail("marked.csv", "--metrics", "sm__cycles_active.avg,nosuch")
+    assert "unknown option --nosuch" in fail("marked.csv", "--nosuch")
+    with open("empty.csv", "w") as file:
+        pass
+    assert "empty.csv is empty" in fail("empty.csv")
+    assert "cannot open nosuch.wsrep" in fail("nosuch.wsrep")
+    with open("run.ncu-rep", "w") as file:
+        file.write("NVR")
+    assert "--import FILE.ncu-rep" in fail("run.ncu-rep")
 
 
 @tap.test
