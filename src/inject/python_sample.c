@@ -359,7 +359,8 @@ static struct ws_python_thread *find_call_state(struct ws_thread *thread)
 	}
 	calls = python_thread->calls;
 	if (!calls->at_work && calls->ring != ring) {
-		memset(calls->code, 0, sizeof(calls->code));
+		if (calls->used) /* new memory is not touched: others may wait for this thread */
+			memset(calls->code, 0, sizeof(calls->code));
 		calls->used = 0;
 		calls->ring = ring;
 	}

@@ -115,7 +115,7 @@ enum ws_cuda_setting {
 };
 
 /* Where a process's threads crowd, a stack of a call of the OS runtime counts as so many. */
-#define WS_STACK_CROWD_PRICE 4u
+#define WS_STACK_CROWD_PRICE 8u
 
 /* The calls whose stacks are copied. */
 struct ws_stack_settings {
