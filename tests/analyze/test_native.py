@@ -140,6 +140,46 @@ int main(void)
 }
 """
 
+# Two processes that are always there; each is waited for before the other one is asked.
+ASKED = """
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void work(int end)
+{
+    double piece;
+    while (read(end, &piece, sizeof piece) == sizeof piece) {
+        for (int i = 1; i < 6000000; i++) piece += 1.0 / i;
+        if (write(end, &piece, sizeof piece) < 0) break;
+    }
+    _exit(0);
+}
+__attribute__((noinline)) static double dispatch(int end, double piece)
+{
+    if (write(end, &piece, sizeof piece) < 0) exit(1);
+    if (read(end, &piece, sizeof piece) != sizeof piece) exit(1);
+    return piece + 1;
+}
+int main(void)
+{
+    int pairs[2][2];
+    for (int i = 0; i < 2; i++) {
+        if (socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i])) return 1;
+        if (fork() == 0) {
+            for (int k = 0; k <= i; k++) close(pairs[k][0]);
+            work(pairs[i][1]);
+        }
+        close(pairs[i][1]);
+    }
+    double sum = 0;
+    for (int i = 0; i < 80; i++) sum += dispatch(pairs[i % 2][0], i);
+    for (int i = 0; i < 2; i++) close(pairs[i][0]);
+    while (wait(NULL) > 0) {}
+    return sum < 0;
+}
+"""
+
 
 def build(name, source, compiler="gcc", ending=".c"):
     if not shutil.which(compiler):
@@ -180,6 +220,14 @@ def processes_that_got_too_little_are_told_by_the_one_that_works():
     waited = report["critical_path_by_cause_ns"].get("waiting for a child process", 0)
     if waited > report["window_ns"] / 2:
         raise AssertionError(waited)
+
+
+@live
+def processes_that_are_asked_in_turn_are_named():
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip("one core")
+    report = analyze("asked", build("asked", ASKED))
+    check_first(report, "work-in-turn", "2 threads or processes", "dispatch", "before it asks")
 
 
 if __name__ == "__main__":

@@ -366,6 +366,7 @@ with concurrent.futures.ThreadPoolExecutor(12) as pool:
 """
     report = record("side", program)
     same([f["severity"] for f in report["findings"] if f["rule"] == "sleeping"], ["note"])
+    check_absent(report, "work-in-turn")
 
 
 @live
