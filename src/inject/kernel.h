@@ -378,14 +378,10 @@ bool ws_kernel_flush_caches(struct ws_kernel_saved *saved, const char **why);
 bool ws_kernel_empties_caches(const struct ws_kernel_saved *saved, uint64_t duration);
 /* Have the driver empty the caches: a launch less than ws_kernel_flush_caches. */
 void ws_kernel_empty_caches(const struct ws_kernel_saved *saved);
-bool ws_kernel_can_flush(const struct ws_kernel_saved *saved);
-/* Whether so much memory and a copy of it stay in the level-2 cache; all that is saved. */
-bool ws_kernel_stay_in_cache(const struct ws_kernel_saved *saved, uint64_t bytes);
-bool ws_kernel_fits_cache(const struct ws_kernel_saved *saved);
-/* Copy memory that fits to where nobody needs it: what is in the cache then is what saving leaves
- * there. `at`: where the copy begins, and the next one. All that is saved. */
-void ws_kernel_copy_in_vain(const struct ws_kernel_saved *saved,
-			    const struct ws_kernel_memory *memory, uint64_t *at);
+/* Read memory in the order of its addresses: what is in the level-2 cache then is what Nsight
+ * Compute leaves there when it saves it. Frees the list. Or all that is saved. */
+void ws_kernel_copy_all_in_vain(const struct ws_kernel_saved *saved,
+				struct ws_kernel_memories *memories);
 void ws_kernel_save_in_vain(const struct ws_kernel_saved *saved);
 void ws_kernel_set_flush_stream(struct ws_kernel_saved *saved, void *stream);
 /* Launch the comparison of pieces with their copies; the driver's result. */
@@ -425,11 +421,9 @@ bool ws_kernel_find_writes(struct ws_kernel_versions *versions, struct ws_kernel
 void ws_kernel_return_to_end(struct ws_kernel_versions *versions);
 bool ws_kernel_flush_versions(struct ws_kernel_versions *versions,
 			      const struct ws_kernel_launch *launch, const char **why);
-bool ws_kernel_can_flush_versions(const struct ws_kernel_versions *versions);
 bool ws_kernel_empties_versions(const struct ws_kernel_versions *versions, uint64_t duration);
 void ws_kernel_empty_versions(const struct ws_kernel_versions *versions);
-/* As ws_kernel_fits_cache and ws_kernel_save_in_vain. */
-bool ws_kernel_versions_fit_cache(const struct ws_kernel_versions *versions);
+/* As ws_kernel_save_in_vain. */
 void ws_kernel_save_versions_in_vain(const struct ws_kernel_versions *versions);
 void ws_kernel_free_versions(struct ws_kernel_versions *versions);
 

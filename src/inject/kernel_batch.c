@@ -132,13 +132,9 @@ static bool restore_entry(const struct entry *entry, const char **why)
 static bool prepare_caches(const struct entry *entry, const char **why)
 {
 	const struct ws_kernel_launch *launch = &entry->launch;
-	bool small = batch.first && !ws_kernel_flushes_caches() &&
-		     ws_kernel_versions_fit_cache(batch.versions),
-	     cold = ws_kernel_flushes_caches() || (batch.first && !small),
-	     empties = ws_kernel_empties_versions(batch.versions, entry->outcome.duration);
+	bool cold = ws_kernel_flushes_caches();
 
-	if (cold && !empties &&
-	    (ws_kernel_flushes_caches() || ws_kernel_can_flush_versions(batch.versions)))
+	if (cold && !ws_kernel_empties_versions(batch.versions, entry->outcome.duration))
 		return ws_kernel_flush_versions(batch.versions, launch, why);
 	*why = "it could not be run again";
 	if (!ws_kernel_runs(launch))
@@ -148,7 +144,7 @@ static bool prepare_caches(const struct entry *entry, const char **why)
 		return false;
 	if (cold)
 		ws_kernel_empty_versions(batch.versions);
-	if (small)
+	else if (batch.first)
 		ws_kernel_save_versions_in_vain(batch.versions);
 	return true;
 }

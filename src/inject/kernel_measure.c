@@ -48,27 +48,25 @@ static bool run_timed(const struct ws_kernel_launch *launch, struct ws_kernel_ou
 
 /*
  * If caches are not to be flushed, do as Nsight Compute does, since users compare with it: its
- * first pass finds what saving all memory has left there, nothing of what the kernel uses unless
- * there is so little memory that all of it stays; further passes find what the pass before has
- * left, and what has been restored. (In between, memory was compared, and other launches were made:
- * a run of the kernel takes the place of the pass before.) Its first pass is that of samples over
- * time, if there is one, else one of counters. Each pass launches as many kernels,
- * WS_KERNEL_RANGES.
+ * first pass finds what saving all memory has left there, in the order of addresses: what lies
+ * highest, as far as the level-2 cache holds it, and nothing that has to be written back. Further
+ * passes find what the pass before has left, and what has been restored. (In between, memory was
+ * compared, and other launches were made: a run of the kernel takes the place of the pass before.)
+ * Its first pass is that of samples over time, if there is one, else one of counters. Each pass
+ * launches as many kernels, WS_KERNEL_RANGES.
  */
 static bool prepare_caches(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
 			   bool first, struct ws_kernel_outcome *outcome)
 {
-	bool small = first && !ws_kernel_flushes_caches() && ws_kernel_fits_cache(saved),
-	     cold = ws_kernel_flushes_caches() || (first && !small),
-	     empties = ws_kernel_empties_caches(saved, outcome->duration);
+	bool cold = ws_kernel_flushes_caches();
 
-	if (cold && !empties && (ws_kernel_flushes_caches() || ws_kernel_can_flush(saved)))
+	if (cold && !ws_kernel_empties_caches(saved, outcome->duration))
 		return ws_kernel_flush_caches(saved, &outcome->error);
 	if (!run_timed(launch, outcome) || !ws_kernel_restore(saved, &outcome->error))
 		return false;
 	if (cold)
 		ws_kernel_empty_caches(saved);
-	if (small)
+	else if (first)
 		ws_kernel_save_in_vain(saved);
 	return true;
 }

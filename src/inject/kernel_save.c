@@ -12,6 +12,9 @@
 
 enum { PIECE = 65536, THREADS = 256, FLUSH_BLOCKS = 1024, CONTEXTS = 64, HOST_PIECES = 64 };
 enum { ATTRIBUTE_L2_BYTES = 38 };
+/* Of the memory that is read last, this many times the level-2 cache twice: what was read before is
+ * no longer in it. In pieces so small that their copy takes little of the cache. */
+enum { CACHES_READ = 2, VAIN_BYTES = 256 << 10 };
 #define ROOM_LEFT (UINT64_C(256) << 20) /* device memory left to the program */
 #define LONG_NS UINT64_C(1000000)
 
@@ -427,38 +430,49 @@ void ws_kernel_empty_caches(const struct ws_kernel_saved *saved)
 	ws_kernel_empty_cache(saved->device);
 }
 
-bool ws_kernel_stay_in_cache(const struct ws_kernel_saved *saved, uint64_t bytes)
+static int compare_places(const void *left, const void *right)
 {
-	return saved->scratch && bytes <= saved->scratch_bytes / 4;
+	const struct ws_kernel_memory *a = left, *b = right;
+
+	return (a->base > b->base) - (a->base < b->base);
 }
 
-bool ws_kernel_fits_cache(const struct ws_kernel_saved *saved)
+/* The end of it goes through the cache; of its copy, little stays there. */
+static void copy_in_vain(const struct ws_kernel_saved *saved, const struct ws_kernel_memory *memory,
+			 uint64_t most)
 {
-	uint64_t bytes = 0;
+	uint64_t from = memory->bytes > most ? memory->bytes - most : 0;
 
-	for (size_t i = 0; i < saved->count; i++)
-		bytes += saved->regions[i].memory.bytes;
-	return ws_kernel_stay_in_cache(saved, bytes);
-}
-
-void ws_kernel_copy_in_vain(const struct ws_kernel_saved *saved,
-			    const struct ws_kernel_memory *memory, uint64_t *at)
-{
-	if (memory->bytes && memory->kind == WS_KERNEL_DEVICE_MEMORY)
-		ws_kernel_driver.copy(saved->scratch + *at, memory->base, memory->bytes,
+	for (uint64_t at = from; at < memory->bytes; at += VAIN_BYTES)
+		ws_kernel_driver.copy(saved->scratch, memory->base + at,
+				      ws_min(memory->bytes - at, (uint64_t)VAIN_BYTES),
 				      saved->stream);
-	*at += (memory->bytes + 255) / 256 * 256;
+}
+
+void ws_kernel_copy_all_in_vain(const struct ws_kernel_saved *saved,
+				struct ws_kernel_memories *memories)
+{
+	uint64_t later = 0, most = CACHES_READ * saved->scratch_bytes;
+
+	qsort(memories->entries, memories->count, sizeof(*memories->entries), compare_places);
+	for (size_t i = 0; i < memories->count; i++)
+		later += memories->entries[i].bytes;
+	for (size_t i = 0; i < memories->count && saved->scratch; i++) {
+		const struct ws_kernel_memory *memory = &memories->entries[i];
+
+		later -= memory->bytes;
+		if (memory->kind == WS_KERNEL_DEVICE_MEMORY && later < most)
+			copy_in_vain(saved, memory, most - later);
+	}
+	free(memories->entries);
+	ws_kernel_driver.wait_stream(saved->stream);
 }
 
 void ws_kernel_save_in_vain(const struct ws_kernel_saved *saved)
 {
-	uint64_t at = 0;
+	struct ws_kernel_memories memories = {0};
 
 	for (size_t i = 0; i < saved->count; i++)
-		ws_kernel_copy_in_vain(saved, &saved->regions[i].memory, &at);
-}
-
-bool ws_kernel_can_flush(const struct ws_kernel_saved *saved)
-{
-	return saved->scratch != 0;
+		ws_kernel_add_memory(&memories, &saved->regions[i].memory);
+	ws_kernel_copy_all_in_vain(saved, &memories);
 }

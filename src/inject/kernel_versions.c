@@ -545,32 +545,19 @@ void ws_kernel_mark_written(struct ws_kernel_versions *versions, const struct ws
 		versions->dirty[w->pieces[i]] = 1;
 }
 
-bool ws_kernel_can_flush_versions(const struct ws_kernel_versions *versions)
-{
-	return ws_kernel_can_flush(versions->cache);
-}
-
 bool ws_kernel_empties_versions(const struct ws_kernel_versions *versions, uint64_t duration)
 {
 	return ws_kernel_empties_caches(versions->cache, duration);
 }
 
-bool ws_kernel_versions_fit_cache(const struct ws_kernel_versions *versions)
-{
-	uint64_t bytes = 0;
-
-	for (size_t i = 0; i < versions->region_count; i++)
-		bytes += versions->regions[i].memory.bytes;
-	return ws_kernel_stay_in_cache(versions->cache, bytes);
-}
-
 void ws_kernel_save_versions_in_vain(const struct ws_kernel_versions *versions)
 {
-	uint64_t at = 0;
+	struct ws_kernel_memories memories = {0};
 
 	ws_kernel_set_flush_stream(versions->cache, versions->stream);
 	for (size_t i = 0; i < versions->region_count; i++)
-		ws_kernel_copy_in_vain(versions->cache, &versions->regions[i].memory, &at);
+		ws_kernel_add_memory(&memories, &versions->regions[i].memory);
+	ws_kernel_copy_all_in_vain(versions->cache, &memories);
 }
 
 void ws_kernel_empty_versions(const struct ws_kernel_versions *versions)

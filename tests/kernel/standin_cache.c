@@ -3,7 +3,7 @@
  * level-2 cache. It is asked through open and ioctl, which this library defines for the program.
  * Each request is noted in the file that STANDIN_CACHE names: "system" or "device", the
  * memory that the cache is emptied of; so are "pass" and "units" where CUPTI begins a pass or
- * samples.
+ * samples, and each "copy" within the GPU.
  */
 #include <fcntl.h>
 #include <stdarg.h>
