@@ -23,6 +23,9 @@
 #define COPY                                                                                   \
 	"In a loop, each copy goes through all items: change the list in place (append), and " \
 	"hand on references."
+#define KEYS                                                                                     \
+	"Work out what is compared once for each item, before sorting (map, sort, map; sort_by " \
+	"in Ruby), instead of in each comparison."
 #define COMPILE                                                                           \
 	"Compile each expression once and keep it (qr//, a constant, Regexp.union): one " \
 	"with a variable in it is compiled anew whenever that has changed."
@@ -70,6 +73,15 @@ static const struct ws_interpreter interpreters[] = {
 	   {"Perl_regexec_flags", "Perl_pp_match", "Perl_pp_subst", "Perl_re_intuit_start",
 	    "S_reg*", NULL},
 	   {"=~", NULL}},
+	  {"sorting, whose comparisons work out their keys anew",
+	   KEYS,
+	   0.2,
+	   false,
+	   {NULL},
+	   {"sort", NULL},
+	   0.7,
+	   true,
+	   false},
 	  {"sorting", SORT, 0.3, false, {"Perl_pp_sort", "Perl_sortsv*", NULL}, {"sort", NULL}},
 	  {"going through arrays item by item (grep, map)",
 	   SEARCH,
@@ -132,7 +144,11 @@ static const struct ws_interpreter interpreters[] = {
 	   "Look each key up once and keep what is found in a variable.",
 	   0.2,
 	   false,
-	   {"Perl_hv_common*", "Perl_pp_helem", "Perl_pp_exists", "Perl_pp_delete", NULL}},
+	   {"Perl_hv_common*", "Perl_pp_helem", "Perl_pp_exists", "Perl_pp_delete", NULL},
+	   {NULL},
+	   0,
+	   false,
+	   true},
 	  {"calling subs",
 	   "Do more in each call, or write small subs where they are called.",
 	   0.2,
@@ -159,6 +175,15 @@ static const struct ws_interpreter interpreters[] = {
 	   false,
 	   {"rb_reg_*", "onig_match*", "onig_search*", NULL},
 	   {"=~", "match", "match?", "scan", "gsub", "sub", NULL}},
+	  {"sorting, whose comparisons work out their keys anew",
+	   KEYS,
+	   0.2,
+	   false,
+	   {NULL},
+	   {"sort", "sort!", "min_by", "max_by", NULL},
+	   0.7,
+	   true,
+	   false},
 	  {"sorting",
 	   SORT,
 	   0.3,
@@ -207,12 +232,24 @@ static const struct ws_interpreter interpreters[] = {
 	   0.3,
 	   false,
 	   {"rb_str_format*", "rb_obj_as_string", "rb_inspect", NULL}},
-	  {"comparing values", SEARCH, 0.3, false, {"rb_equal*", "rb_eql*", "rb_str_equal", NULL}},
+	  {"comparing values",
+	   SEARCH,
+	   0.3,
+	   false,
+	   {"rb_equal*", "rb_eql*", "rb_str_equal", NULL},
+	   {NULL},
+	   0,
+	   false,
+	   true},
 	  {"hash look-ups",
 	   "Look each key up once and keep what is found.",
 	   0.3,
 	   false,
-	   {"rb_hash_*", "rb_st_*", NULL}}}},
+	   {"rb_hash_*", "rb_st_*", NULL},
+	   {NULL},
+	   0,
+	   false,
+	   true}}},
 	{"php",
 	 {"php", "libphp", NULL},
 	 "Xdebug's or Excimer's profiler says which line.",
@@ -446,6 +483,15 @@ static const struct ws_interpreter interpreters[] = {
 	   {"read_builtin", "zreadc*", "zread", NULL},
 	   {"read", NULL},
 	   0.85},
+	  {"counting the characters of texts from their beginnings (${#text}, ${text:at:1})",
+	   "In a locale such as UTF-8 each look at a length or a part goes through the text: keep "
+	   "the length in a variable, read the characters one by one (while read -rn1, fold -w1, "
+	   "grep -o .), or set LC_ALL=C where bytes will do.",
+	   0.3,
+	   false,
+	   {"mbstrlen", "__mbrtowc", "mbrtowc", "mbrlen", "__mbrlen", "mbsmbchar", NULL},
+	   {"${#", ":at:", ":i:", ":n:", ":pos:", ":0:", ":1"},
+	   0.85},
 	  {"assigning texts to variables, which copies the whole text each time",
 	   "Append by name+=text instead of name=$name..., or print the parts and take all of "
 	   "them at once: text=$(for ...; do printf ...; done).",
@@ -505,7 +551,7 @@ uint32_t ws_classify_script_work(uint32_t interpreter, const char *function)
 	size_t length = strlen(function);
 
 	for (uint32_t i = 0; i < WS_SCRIPT_WORKS && works[i].what; i++)
-		if (ws_is_name_among(function, length, works[i].names))
+		if (*works[i].names && ws_is_name_among(function, length, works[i].names))
 			return i + 1;
 	for (uint32_t i = 0; i < WS_COUNT(common); i++)
 		if (ws_is_name_among(function, length, common[i].names))

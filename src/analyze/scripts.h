@@ -22,6 +22,10 @@ struct ws_script_work {
 	const char *names[24];
 	const char *words[8]; /* of the statements that ask for it; the first NULL ends them */
 	double gain;	      /* the part of it that the advice saves; 0: half */
+	/* It has no functions of its own: other work within that of the next in the list, which
+	 * calls code of the script back for each comparison. Its cost is that of both. */
+	bool is_callback;
+	bool is_little; /* such code can do hardly anything without it */
 };
 
 struct ws_interpreter {

@@ -484,6 +484,30 @@ static bool only_asks(const char *condition)
 	return !strchr(condition, '(') || has_any(condition, calls);
 }
 
+/* turns += 1, of a variable that the loop does not ask for. */
+static bool is_counter(const char *statement, const char *head)
+{
+	size_t length = 0;
+	char *name;
+	bool counts;
+
+	while (is_name_part(statement[length]))
+		length++;
+	name = ws_format("%.*s", (int)length, statement);
+	counts = length &&
+		 starts_with_any(statement + length,
+				 (const char *const[]){" += 1", " -= 1", NULL}) &&
+		 !has_statement(head, name);
+	free(name);
+	return counts;
+}
+
+/* if turns % 1000 == 0: what is done now and then. */
+static bool is_now_and_then(const char *statement)
+{
+	return !strncmp(statement, "if ", 3) && strchr(statement, '%');
+}
+
 static bool has_block(const char *statement)
 {
 	static const char *const words[] = {"if ", "elif ", "else:", "try:", "except", NULL};
@@ -541,13 +565,15 @@ static bool is_idle_body(const struct source *source, uint32_t head)
 		if (inner <= indent)
 			break;
 		line += inner;
-		if (has_block(line)) {
+		if (is_now_and_then(line)) {
+			is_idle_block(source, &at, inner);
+		} else if (has_block(line)) {
 			const char *block = find_inline_block(line);
 
 			if (*block && *block != '#' ? !is_idle(block) && !is_exit(block)
 						    : !is_idle_block(source, &at, inner))
 				return false;
-		} else if (!is_idle(line)) {
+		} else if (!is_idle(line) && !is_counter(line, source->lines[head])) {
 			return false;
 		}
 	}
@@ -569,7 +595,7 @@ static uint32_t find_loops_head(const struct source *source, uint32_t line)
 		text += indent;
 		if (!strncmp(text, "while ", 6))
 			return i;
-		if (i < line && !has_block(text))
+		if (i < line && !has_block(text) && !is_now_and_then(text))
 			break;
 	}
 	return source->count;

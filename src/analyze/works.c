@@ -247,6 +247,19 @@ static const struct ws_work_kind kinds[] = {
 	 .origins = {"/libz.so", "/libzstd.so", "/liblzma.so", "/libbz2.so", "/liblz4.so",
 		     "/libbrotli", "/gzip.py", "/bz2.py", "/lzma.py", "/zipfile.py", "/tarfile.py",
 		     NULL}},
+	{.what = "moving within compressed files (seek), which unpacks all that is skipped, from "
+		 "the "
+		 "beginning where it goes back",
+	 .advice = "Read in the order of the file (sort the places first), or unpack the file once "
+		   "(to a file, into memory); many parts that are read alone are better compressed "
+		   "one by one (zip).",
+	 .is_avoidable = true,
+	 .least = 0.5,
+	 .names = {"GzipFile.seek", "DecompressReader.seek", "DecompressReader._rewind",
+		   "BZ2File.seek", "LZMAFile.seek", "ZipExtFile.seek", "gzseek*", NULL},
+	 .inside = {"_GzipReader.read", "DecompressReader.read*", "GzipFile.read",
+		    "ZipExtFile.read", "ZipExtFile._read1", "inflate", "BZ2_bzDecompress*",
+		    "lzma_code", NULL}},
 	{.what = "making TLS contexts, each of which reads and parses all trusted certificates",
 	 .advice = "Make one context (ssl.create_default_context, SSL_CTX_new, a session of "
 		   "requests or httpx) and use it for all connections.",
@@ -294,10 +307,12 @@ static const struct ws_work_kind kinds[] = {
 	 .origins = {"/libsqlite3.so", "/_sqlite3.", "/libpq.so", "/libmysqlclient", "/libmariadb",
 		     "/sqlalchemy/", "/psycopg", NULL}},
 	{.what = "queries that go through all rows of a database's table",
-	 .advice = "Where a query looks for a few rows, give the columns that it compares an index "
-		   "(CREATE INDEX): EXPLAIN QUERY PLAN says SCAN where there is none. Else ask "
-		   "once for all (GROUP BY, a join) instead of going through the table for each "
-		   "question.",
+	 .advice =
+		 "Where a query looks for a few rows, give the columns that it compares an index "
+		 "(CREATE INDEX): EXPLAIN QUERY PLAN says SCAN where there is none. Else ask "
+		 "once for all (GROUP BY, a join) instead of going through the table for each "
+		 "question; OFFSET goes through all rows that it leaves out (WHERE id > ? goes on "
+		 "after the last one).",
 	 .is_usual = true,
 	 .least = 0.15,
 	 .takes_whole = true,
@@ -349,7 +364,7 @@ static const struct ws_work_kind kinds[] = {
 	 .is_usual = true,
 	 .calls = WS_CALLS_SMALL,
 	 .names = {"builtin_sum", "builtin_min", "builtin_max", "builtin_any", "builtin_all",
-		   "min_max", "sum", "min", "max", "any", "all", NULL}},
+		   "min_max", "max_min", "sum", "min", "max", "any", "all", NULL}},
 	{.what = "adding lists by sum, which copies all that it has for each list",
 	 .advice = "Put them together in one pass: itertools.chain.from_iterable, extend, or a "
 		   "comprehension with two loops.",
@@ -444,6 +459,16 @@ static const struct ws_work_kind kinds[] = {
 	 .is_avoidable = true,
 	 .names = {"_multiprocessing_SemLock_*", "semlock_*", NULL},
 	 .origins = {"/multiprocessing/sharedctypes.py", NULL}},
+	{.what = "rows and single values of pandas tables, one by one",
+	 .advice =
+		 "Work on whole columns (frame[\"a\"] * frame[\"b\"], numpy.where, groupby): each "
+		 "row of iterrows, loc and apply becomes a Series. Where a loop must be, "
+		 "itertuples or lists (tolist) are a hundred times as fast.",
+	 .is_avoidable = true,
+	 .names = {"DataFrame.iterrows", "Series.__getitem__", "Series.__setitem__",
+		   "_LocationIndexer.*", "_iLocIndexer.*", "_LocIndexer.*", "_iAtIndexer.*",
+		   "_AtIndexer.*", "_ScalarAccessIndexer.*", "DataFrame.append",
+		   "DataFrame._append", "DataFrame.iat", NULL}},
 	{.what = "single items of arrays",
 	 .advice = "Each item that Python's code reads, computes or stores becomes an object: "
 		   "work on whole arrays or rows at once (a[:, 1:] - 0.5), or compile the loop "

@@ -200,7 +200,9 @@ static bool is_type(const struct data_image *image, uint64_t at)
 	const uint64_t most = 1 << 20;
 	uint64_t size = read_word(image, at + TYPE_SIZE);
 
-	return read_name(image, read_word(image, at + TYPE_NAME)) && size && size < most;
+	const char *name = read_name(image, read_word(image, at + TYPE_NAME));
+
+	return name && size && size < most && strncmp(name, "__", 2) != 0;
 }
 
 /* ---- names ---- */
@@ -359,6 +361,73 @@ static void find_owners(struct method_search *search)
 				 search->candidates[i].name);
 }
 
+/* ---- functions that methods end in ---- */
+
+/* Where a function of a few instructions on x86-64 jumps to at its end; 0: it does not. */
+static uint64_t find_jump(const struct ws_elf *elf, uint64_t begin)
+{
+	enum { NEAR_JUMP = 0xe9, SHORT_JUMP = 0xeb, FEW_BYTES = 16, NEAR = 5, SHORT = 2 };
+	uint64_t left = 0;
+	const uint8_t *code = ws_elf_get_loaded(elf, begin, &left);
+
+	if (!code || elf->machine != EM_X86_64)
+		return 0;
+	for (uint64_t i = 0; i < FEW_BYTES && i + NEAR <= left; i++) {
+		int32_t distance;
+
+		memcpy(&distance, code + i + 1, sizeof(distance));
+		if (code[i] == NEAR_JUMP)
+			return begin + i + NEAR + (uint64_t)(int64_t)distance;
+		if (code[i] == SHORT_JUMP)
+			return begin + i + SHORT + (uint64_t)(int64_t)(int8_t)code[i + 1];
+	}
+	return 0;
+}
+
+/* What several methods end in has the names of two: "max_min". */
+static void name_target(struct method_search *search, size_t known, uint64_t target,
+			const char *name)
+{
+	struct ws_python_methods *methods = search->methods;
+	bool found;
+	uint64_t number = ws_map_get(&methods->by_begin, target, &found);
+
+	if (!found) {
+		add_name(methods, target, NULL, name);
+	} else if (number > known && !strchr(methods->names[number - 1], '_')) {
+		char *first = methods->names[number - 1];
+
+		methods->names[number - 1] = ws_format("%s_%s", first, name);
+		free(first);
+	}
+}
+
+/* min and max are a few instructions, which jump to the function that does their work: on stacks it
+ * stands alone. */
+static void name_jump_targets(struct method_search *search)
+{
+	const struct data_image *image = &search->image;
+	size_t known = search->methods->count;
+
+	for (size_t i = 0; i < image->count; i++) {
+		const struct data_segment *segment = &image->segments[i];
+
+		for (uint64_t at = 0; at + METHOD_SIZE <= segment->size; at += WORD) {
+			uint64_t method = segment->address + at, target;
+			bool wanted = false;
+
+			if (!is_method(image, method))
+				continue;
+			target = find_jump(image->elf, read_word(image, method + WORD));
+			if (target)
+				ws_map_get(&search->wanted, target, &wanted);
+			if (wanted)
+				name_target(search, known, target,
+					    read_name(image, read_word(image, method)));
+		}
+	}
+}
+
 /* ---- the file ---- */
 
 /* Whether a file makes modules of Python: it refers to such a function of the interpreter, or has
@@ -400,6 +469,7 @@ struct ws_python_methods *ws_python_methods_find(const struct ws_elf *elf, struc
 	load_data(elf, &search.image);
 	visit_words(&search, &search.wanted, look_at_place);
 	find_owners(&search);
+	name_jump_targets(&search);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t begin = hit[i].name ? 0 : find_begin(cfi, address[i]);
 		uint64_t number = begin ? ws_map_get(&search.methods->by_begin, begin, NULL) : 0;

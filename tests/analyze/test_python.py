@@ -716,5 +716,50 @@ def writing_the_whole_state_again_is_told_to_write_what_changed():
     same(found[0]["advice"].startswith("Write only what has changed"), True)
 
 
+@live
+def a_loop_that_counts_its_turns_while_it_asks_is_named():
+    program = """import threading
+class Task:
+    def __init__(self):
+        self.values, self.ended = [], False
+    def run(self):
+        for n in range(3000000):
+            self.values.append(n * n % 7)
+            if n % 1000 == 0:
+                self.values.clear()
+        self.ended = True
+    def done(self):
+        return self.ended
+def wait_for(task):
+    turns = 0
+    while not task.done():
+        turns += 1
+        if turns % 1000000 == 0:
+            print("|/-"[turns // 1000000 % 3])
+task = Task()
+threading.Thread(target=task.run).start()
+wait_for(task)
+"""
+    check_first(record("spinner", program), "busy-waiting", "wait_for")
+
+
+@live
+def a_loop_that_counts_up_to_what_it_asks_for_is_no_busy_wait():
+    program = """import threading
+def fill(values):
+    for n in range(3000000):
+        values[n % 100] = n * n % 7
+def count(limit):
+    turns = 0
+    while turns < limit:
+        turns += 1
+    return turns
+thread = threading.Thread(target=fill, args=([0] * 100,))
+thread.start()
+count(12000000)
+"""
+    check_absent(record("counter", program), "busy-waiting")
+
+
 if __name__ == "__main__":
     main()

@@ -236,6 +236,36 @@ def a_process_for_each_file_that_find_starts_is_named():
     )
 
 
+KEYS = """
+my @lines = map { join ";", $_, "Runner" . $_ * 7919 % 9001, "Club", $_ * 31 % 4001 } 1 .. 40000;
+my @ranked = sort { (split /;/, $a)[3] <=> (split /;/, $b)[3] } @lines;
+print "$ranked[0]\\n";
+"""
+
+
+@live
+def keys_that_each_comparison_works_out_are_named():
+    report = run_script("perl", "keys.pl", KEYS)
+    check_first(report, "script-work", "whose comparisons work out their keys anew", "at line 3: ")
+
+
+LETTERS = """export LC_ALL=C.UTF-8
+text=
+for i in {1..250}; do text+="Der König führt über die Brücke $i, "; done
+n=0
+for ((at = 0; at < ${#text}; at++)); do
+    if [[ ${text:at:1} == ü ]]; then n=$((n + 1)); fi
+done
+echo $n
+"""
+
+
+@live
+def letters_that_a_shell_counts_from_the_start_are_named():
+    report = run_script("bash", "letters.sh", LETTERS)
+    check_first(report, "script-work", "counting the characters of texts", "at line 5: for ((at")
+
+
 @live
 def a_script_is_named_though_its_interpreter_has_no_symbols():
     program = "BEGIN { for (i = 0; i < 4000000; i++) sum += i % 7; print sum }"

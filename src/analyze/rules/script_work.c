@@ -7,6 +7,14 @@
 
 enum { KEY_INTERPRETER = 8 }; /* the key of a stack: the interpreter's number above its work's */
 
+/* Whether code that a work calls back, such as the comparisons of sort, does other work. */
+static bool is_callback(uint32_t interpreter, uint32_t work, uint32_t inner)
+{
+	return inner && inner != work && inner <= WS_SCRIPT_WORKS &&
+	       ws_get_script_work(interpreter, work - 1)->is_callback &&
+	       !ws_get_script_work(interpreter, inner)->is_little;
+}
+
 /* The interpreter that a stack is of; the work that tells most of those on it. */
 static uint64_t read_stack(const struct ws_model *model, const uint32_t *frames, size_t count,
 			   void *context)
@@ -26,6 +34,8 @@ static uint64_t read_stack(const struct ws_model *model, const uint32_t *frames,
 
 		if (!function->unresolved && function->kind != WS_FRAME_KERNEL)
 			found = ws_classify_script_work(interpreter, function->name);
+		if (found > 1 && is_callback(interpreter, found, work))
+			return (uint64_t)interpreter << KEY_INTERPRETER | (found - 1);
 		if (found && (!work || found < work))
 			work = found;
 	}
@@ -82,7 +92,8 @@ static uint32_t choose_work(const struct script_time *time, uint64_t *ns)
 		kind = ws_get_script_work(time->interpreter, work);
 		if ((double)time->works[work] < kind->least * (double)time->ns)
 			continue;
-		*ns = time->works[work] + (kind->is_loop ? time->works[0] : 0);
+		*ns = time->works[work] + (kind->is_loop ? time->works[0] : 0) +
+		      (kind->is_callback ? time->works[work + 1] : 0);
 		return work;
 	}
 	*ns = time->ns;
