@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/facts.h"
+#include "analyze/script_loops.h"
 #include "analyze/source_line.h"
 #include "base/mem.h"
 #include "lanes/row_tree.h"
@@ -102,6 +103,14 @@ static const struct ws_interpreter interpreters[] = {
 	   false,
 	   {"Perl_pp_unshift", "Perl_av_unshift", "Perl_pp_splice", NULL},
 	   {"unshift", "splice", NULL}},
+	  {"cutting pieces out of texts (substr), which copies them",
+	   "Cutting off the front copies all the rest, in a loop again and again: go on at a "
+	   "position (index with a start, /\\G.../gc), or take the front off in place (substr with "
+	   "four arguments, s/^...//).",
+	   0.25,
+	   false,
+	   {"Perl_pp_substr", NULL},
+	   {"substr", NULL}},
 	  {"copying arrays and hashes",
 	   COPY,
 	   0.25,
@@ -567,6 +576,8 @@ void ws_put_script(const char *command, struct ws_text *text)
 	while (*word == ' ') {
 		word += strspn(word, " ");
 		end = word + strcspn(word, " ");
+		if (*word == '\'' || *word == '"')
+			break; /* awk '{ ... }' */
 		if (*word != '-') {
 			ws_text_add(text, word, (size_t)(end - word));
 			return;
@@ -626,4 +637,25 @@ void ws_put_script_statements(const struct ws_model *model, const char *command,
 		ws_text_free(&line);
 	}
 	ws_text_free(&path);
+}
+
+const char *ws_put_script_loop(const struct ws_model *model, const char *command, unsigned depth,
+			       struct ws_text *text)
+{
+	uint64_t until = (uint64_t)ws_lanes_realtime(model->report, model->to);
+	struct ws_text path = {0}, line = {0};
+	struct ws_script_loop loop;
+
+	ws_put_script_path(model, command, &path);
+	loop = ws_find_deepest_loop(path.text, until);
+	if (loop.line && loop.depth >= depth &&
+	    ws_put_source_line(path.text, loop.line, until, &line))
+		ws_text_printf(text, ", whose innermost loop%s is at line %u: %s",
+			       loop.compares ? ", which looks at items one by one," : "", loop.line,
+			       line.text);
+	else
+		loop.compares = false;
+	ws_text_free(&line);
+	ws_text_free(&path);
+	return loop.compares ? SEARCH : NULL;
 }

@@ -57,4 +57,10 @@ void ws_put_script_start(const struct ws_model *model, const char *command,
 void ws_put_script_statements(const struct ws_model *model, const char *command,
 			      const struct ws_script_work *work, struct ws_text *text);
 
+/* Append the innermost loop of the script: ", whose innermost loop is at line 7: for (k = 1; k <=
+ * n; k++)"; returns an advice where it searches, NULL elsewhere. Nothing is appended where no loop
+ * is at least `depth` loops deep. */
+const char *ws_put_script_loop(const struct ws_model *model, const char *command, unsigned depth,
+			       struct ws_text *text);
+
 #endif

@@ -377,10 +377,11 @@ static const struct ws_work_kind kinds[] = {
 	 .usual_below = 0.5,
 	 .advice = "Each copy goes through all items, in a loop again and again: append in place "
 		   "(not a = a + [x]), keep an index instead of cutting off the front (a = a[1:]), "
-		   "make a set once outside of the loop, change a dictionary in place (not "
-		   "{**d, k: v}).",
+		   "make a set once outside of the loop, change a dictionary or set in place (not "
+		   "{**d, k: v}, not s | {x}).",
 	 .is_avoidable = true,
-	 .names = {"list_concat",      "list_copy",
+	 .names = {"PyNumber_Or",      "set_or",
+		   "list_concat",      "list_copy",
 		   "list_slice",       "list_subscript",
 		   "list.__getitem__", "list.__add__",
 		   "list.copy",	       "list_vectorcall",

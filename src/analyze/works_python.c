@@ -22,6 +22,13 @@ const struct ws_work_kind ws_python_work_kinds[] = {
 	 .is_avoidable = true,
 	 .names = {"asdict", "_asdict_inner", "astuple", "_astuple_inner", NULL},
 	 .origins = {"/copy.py", NULL}},
+	{.what = "asking for modules that are imported already (import in a function)",
+	 .advice = "Import once at the top of the file: in a function, each call looks the module "
+		   "and its names up anew.",
+	 .is_driver = true,
+	 .is_avoidable = true,
+	 .names = {"PyImport_ImportModuleLevelObject", "import_name", "PyImport_GetModule",
+		   "import_from", "import_ensure_initialized", NULL}},
 	{.what = "writing JSON",
 	 .advice = "Write only what has changed (a line for each new item, added at the end of the "
 		   "file, or SQLite), or the whole only now and then: data that grow and are "

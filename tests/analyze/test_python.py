@@ -761,5 +761,50 @@ count(12000000)
     check_absent(record("counter", program), "busy-waiting")
 
 
+DOWNLOADS = """import time
+from concurrent.futures import ThreadPoolExecutor
+def download(n):
+    time.sleep(0.02)
+    return n
+def gather():
+    total = 0
+    with ThreadPoolExecutor(6) as pool:
+        %s
+    return total
+print(gather())
+"""
+
+
+@live
+def results_that_are_waited_for_one_by_one_are_named():
+    program = DOWNLOADS % (
+        "for n in range(50):\n            total += pool.submit(download, n).result()"
+    )
+    check_first(
+        record("results", program),
+        "sleeping",
+        "Each result is waited for before the next is asked for at gather (results.py:10)",
+        "Ask for all first",
+    )
+
+
+@live
+def results_that_are_asked_for_together_are_no_such_fault():
+    report = record("together", DOWNLOADS % "total = sum(pool.map(download, range(300)))")
+    same([f for f in report["findings"] if "Each result" in f["title"]], [])
+
+
+@live
+def a_function_that_sums_up_its_own_results_is_told_to_keep_them():
+    program = """def ways(steps, sizes=(1, 2, 3)):
+    if steps <= 0:
+        return steps == 0
+    return sum(ways(steps - s) for s in sizes)
+print(ways(21))
+"""
+    first = record("ways", program)["findings"][0]
+    same("which calls itself" in first["title"] and "functools.cache" in first["advice"], True)
+
+
 if __name__ == "__main__":
     main()

@@ -266,6 +266,78 @@ def letters_that_a_shell_counts_from_the_start_are_named():
     check_first(report, "script-work", "counting the characters of texts", "at line 5: for ((at")
 
 
+FIND_ITEM = """// for each number, find looks at all parts
+const parts = Array.from({ length: 6000 }, (_, n) => ({ id: n * 7919 % 100003, price: n }));
+function find(id) {
+  for (const part of parts) {
+    if (part.id === id) return part;
+  }
+  return null;
+}
+let sum = 0;
+for (let n = 0; n < 90000; n++) {
+  sum += find(n * 7919 % 100003) ? 1 : 0;
+}
+console.log(sum);
+"""
+
+AWK_LIST = """# for (each) word
+BEGIN {
+  for (i = 0; i < 12000; i++) {
+    word = "w" (i * 7919 % 700)
+    for (k = 1; k <= n; k++) if (names[k] == word) break
+    if (k > n) names[++n] = word
+  }
+  print n
+}
+"""
+
+
+@live
+def loops_of_scripts_that_search_are_named_by_their_text():
+    check_first(
+        run_script("node", "parts.js", FIND_ITEM),
+        "script-work",
+        "whose innermost loop, which looks at items one by one, is at line 4: for (const part",
+        "hash table",
+    )
+    if not shutil.which("awk"):
+        raise Skip("awk is not installed")
+    with open("list.awk", "w") as f:
+        f.write(AWK_LIST)
+    check_first(analyze("list", "awk", "-f", "list.awk"), "script-work", "at line 5: for (k = 1")
+
+
+INLINE = """seq 1 3000 | gawk '{ print "c" $1 }' > customers
+gawk 'NR == FNR { id[NR] = $1; n = NR; next }
+     { for (i = 1; i <= n; i++) if (id[i] == $1) { print $1; break } }' customers customers > both
+"""
+
+
+@live
+def a_program_on_the_command_line_of_awk_has_its_line_of_the_script():
+    if not shutil.which("gawk"):
+        raise Skip("gawk is not installed")
+    report = run_script("bash", "both.sh", INLINE)
+    check_first(report, "script-work", "a program on its command line, gawk at line 2: ")
+
+
+CUTTING = """my $log = join("\\n", map { "entry $_ " . "x" x 40 } 1 .. 16000) . "\\n";
+my $count = 0;
+while ($log =~ /\\n/) {
+    $log = substr($log, index($log, "\\n") + 1);
+    $count++;
+}
+print "$count\\n";
+"""
+
+
+@live
+def cutting_the_front_off_a_text_is_named():
+    report = run_script("perl", "cutting.pl", CUTTING)
+    check_first(report, "script-work", "cutting pieces out of texts", "at line 4: $log = substr")
+
+
 @live
 def a_script_is_named_though_its_interpreter_has_no_symbols():
     program = "BEGIN { for (i = 0; i < 4000000; i++) sum += i % 7; print sum }"

@@ -457,6 +457,7 @@ static void report_group(const struct ws_analysis *analysis, const struct io_gro
 	if (!finding->assumption)
 		finding->assumption = ws_strdup("the rest of the program does not wait for it");
 	ws_say_lone_worker(analysis, row, finding);
+	ws_say_results_in_turn(analysis, row->thread, finding);
 	ws_finding_add_evidence(finding, "the longest of these waits", NULL, row->longest.start,
 				row->longest.end);
 	ws_text_free(&what);

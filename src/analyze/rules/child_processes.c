@@ -411,6 +411,16 @@ void ws_put_starting_line(const struct ws_analysis *analysis, uint32_t thread,
 		put_starting_line(analysis->model, ws_find_process(who, process), finding);
 }
 
+/* Whether it is an interpreter that computes, other than a shell: script-work says what it does. */
+static bool does_script(const struct ws_analysis *analysis, const struct ws_process_info *info)
+{
+	const double most = 0.5;
+	uint32_t interpreter = ws_find_interpreter(info->exe);
+
+	return interpreter && strcmp(ws_get_interpreter(interpreter)->name, "the shell") != 0 &&
+	       ws_analysis_share(analysis, ws_analysis_cpu_on_path(analysis)) >= most;
+}
+
 /* It may well be what the program is for: a note. */
 static void check_long_child(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
@@ -426,6 +436,8 @@ static void check_long_child(const struct ws_analysis *analysis, struct ws_findi
 	/* A part of the program itself: a worker, a part of a script. */
 	if (!strcmp(info->cmdline,
 		    ws_find_process(analysis->model->who, analysis->model->process)->cmdline))
+		return;
+	if (does_script(analysis, info))
 		return;
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_child_processes, ns, 0);
 	finding->level = WS_LEVEL_NOTE;

@@ -444,9 +444,8 @@ static bool is_yielding_line(const struct ws_model *model, const struct ws_code_
 				     (uint64_t)ws_lanes_realtime(model->report, model->to), yields);
 }
 
-/* Of a function that calls itself, with an advice on it; false for others. */
-static bool say_recursion(const struct ws_analysis *analysis, const struct ws_code_place *code,
-			  struct ws_finding *finding)
+bool ws_say_recursion(const struct ws_analysis *analysis, const struct ws_code_place *code,
+		      struct ws_finding *finding)
 {
 	enum { LEAST_LEVELS = 5 };
 	struct recursion recursion = {.function = code->function};
@@ -482,7 +481,7 @@ static bool is_generated(const struct ws_analysis *analysis, uint32_t function)
 static void say_in_python(const struct ws_analysis *analysis, const struct ws_breakdown_row *row,
 			  const struct ws_code_place *code, struct ws_finding *finding)
 {
-	if (!say_loops_own(analysis, row, finding) && !say_recursion(analysis, code, finding))
+	if (!say_loops_own(analysis, row, finding) && !ws_say_recursion(analysis, code, finding))
 		say_loops(analysis, code, finding);
 }
 
@@ -561,7 +560,7 @@ static void say_what_to_do(const struct ws_analysis *analysis, const struct ws_c
 	if (threads < 2 || (find_loop(analysis, function, &loop) && !loop.writes)) {
 		/* How a library's loop works is not the user's to change. */
 		if (code->users && !say_loop(analysis, function, finding))
-			say_recursion(analysis, code, finding);
+			ws_say_recursion(analysis, code, finding);
 		return;
 	}
 	finding->title = ws_format("%s: %llu threads run the same few instructions%s", title,

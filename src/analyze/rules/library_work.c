@@ -268,6 +268,9 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 	finding->advice = ws_format("%s%s", loop_advice, kind->advice);
 	if (kind->is_comparing)
 		ws_say_search(analysis, code->function, finding);
+	/* What it goes through are its own results. */
+	if (kind->is_driver && code->python && !*loop_advice)
+		ws_say_recursion(analysis, code, finding);
 	finding->assumption = ws_strdup(kind->is_avoidable ? "nearly all of it can be avoided"
 							   : "half of it can be avoided");
 	ws_say_blocked_loop(analysis, code, finding);

@@ -3,8 +3,10 @@
 
 #include "analyze/launch_places.h"
 #include "analyze/scripts.h"
+#include "analyze/source_line.h"
 #include "analyze/works.h"
 #include "base/map.h"
+#include "lanes/row_tree.h"
 #include "query/command_line.h"
 #include "query/gpu.h"
 
@@ -283,6 +285,46 @@ void ws_say_lone_worker(const struct ws_analysis *analysis, const struct ws_brea
 				    "side by side. %s",
 				    advice);
 	free(advice);
+}
+
+/* Whether a line of Python waits for a result that it, or the line before, has just asked for. */
+static bool asks_and_waits(const struct ws_model *model, const struct ws_code_place *place)
+{
+	static const char *const results[] = {".result(", NULL},
+				 *const submits[] = {"submit(", "run_coroutine_threadsafe(", NULL};
+	const char *path = ws_report_string(model->report, place->file, NULL);
+	uint64_t until = (uint64_t)ws_lanes_realtime(model->report, model->to);
+
+	if (!place->python || !place->users || !place->line ||
+	    !ws_has_statement_part(path, place->line, until, results))
+		return false;
+	return ws_has_statement_part(path, place->line, until, submits) ||
+	       ws_has_statement_part(path, place->line - 1, until, submits);
+}
+
+/* Where the main thread waits for each result before it asks for the next, what a worker waits for
+ * takes its time: it is the others that have nothing to do. */
+void ws_say_results_in_turn(const struct ws_analysis *analysis, uint32_t thread,
+			    struct ws_finding *finding)
+{
+	struct ws_code_place place = ws_find_wait_place(analysis);
+	char *advice = finding->advice, *title = finding->title;
+	struct ws_text at = {0};
+
+	if (thread == analysis->model->thread || !asks_and_waits(analysis->model, &place))
+		return;
+	ws_put_at_place(analysis, &place, &at);
+	finding->title = ws_format("Each result is waited for before the next is asked for%s, so "
+				   "that one worker has something to do at a time. %s",
+				   ws_text_or(at.text, ""), title);
+	free(title);
+	finding->advice = ws_format("Ask for all first and for their results afterwards (map, "
+				    "as_completed, a list of futures): result() right after "
+				    "submit() lets the other workers wait. %s",
+				    advice);
+	free(advice);
+	ws_point_at(finding, &place);
+	ws_text_free(&at);
 }
 
 void ws_put_launch(const struct ws_analysis *analysis, const struct ws_kernel_fact *kernel,

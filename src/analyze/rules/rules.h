@@ -95,6 +95,9 @@ void ws_put_command(const char *command, struct ws_text *text);
  * for it, the finding says so: more workers would wait side by side. */
 void ws_say_lone_worker(const struct ws_analysis *analysis, const struct ws_breakdown_row *row,
 			struct ws_finding *finding);
+/* The same where the main thread of Python asks several workers for one result at a time. */
+void ws_say_results_in_turn(const struct ws_analysis *analysis, uint32_t thread,
+			    struct ws_finding *finding);
 
 /* Append to the title where the user's script starts the process of a thread. */
 void ws_put_starting_line(const struct ws_analysis *analysis, uint32_t thread,
@@ -123,10 +126,15 @@ struct ws_code_place ws_find_wait_place(const struct ws_analysis *analysis);
 /* Where a task of an event loop computes, the finding says that all others wait meanwhile. */
 void ws_say_blocked_loop(const struct ws_analysis *analysis, const struct ws_code_place *place,
 			 struct ws_finding *finding);
-/* Where the loop of a function looks for an item, one after the other, the finding says so; false
- * where it does not, or cannot be looked at. */
+/* Of Python: ", in 2 nested loops", or ", called in a loop at fill (invoice.py:14)"; returns an
+ * advice on it, "" for none. */
 const char *ws_put_loops(const struct ws_analysis *analysis, const struct ws_code_place *code,
 			 struct ws_text *text);
+/* Of a function that calls itself, with an advice on it; false for others. */
+bool ws_say_recursion(const struct ws_analysis *analysis, const struct ws_code_place *code,
+		      struct ws_finding *finding);
+/* Where the loop of a function looks for an item, one after the other, the finding says so; false
+ * where it does not, or cannot be looked at. */
 bool ws_say_search(const struct ws_analysis *analysis, uint32_t function,
 		   struct ws_finding *finding);
 /*

@@ -80,6 +80,31 @@ static const struct ws_process_info *find_process(const struct ws_model *model,
 	return NULL;
 }
 
+/* The process that runs the interpreter and computes most on the path; the first one where none
+ * does. */
+static const struct ws_process_info *find_busiest(const struct ws_analysis *analysis,
+						  uint32_t interpreter)
+{
+	const struct ws_names_by_id *who = analysis->model->who;
+	uint32_t highest = ws_highest_process_id(who), most = 0;
+	uint64_t *sums = ws_calloc(highest + (size_t)1, sizeof(*sums));
+
+	for (size_t i = 0; i < analysis->breakdown.count; i++) {
+		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
+		uint32_t process = row->thread ? ws_find_thread(who, row->thread)->process : 0;
+
+		/* In a damaged report, threads may be those of processes that are not there. */
+		if (row->cause != WS_CAUSE_CPU || process > highest ||
+		    ws_find_interpreter(ws_find_process(who, process)->exe) != interpreter)
+			continue;
+		sums[process] += row->ns;
+		if (!most || sums[process] > sums[most])
+			most = process;
+	}
+	free(sums);
+	return most ? ws_find_process(who, most) : find_process(analysis->model, interpreter);
+}
+
 /* The work to name: the first in the table with its least share, those of loops with what runs
  * beside them; 0 for none. `ns` gets its cost. */
 static uint32_t choose_work(const struct script_time *time, uint64_t *ns)
@@ -107,19 +132,49 @@ static double find_gain(const struct ws_script_work *work)
 	return work->gain > 0 ? work->gain : half;
 }
 
+/* Where another script starts the interpreter. */
+static void put_start(const struct ws_analysis *analysis, const struct ws_process_info *process,
+		      struct ws_finding *finding)
+{
+	const struct ws_model *model = analysis->model;
+
+	for (uint32_t id = 1; process && id < model->thread_count; id++)
+		if (ws_find_process(model->who, ws_find_thread(model->who, id)->process) ==
+		    process) {
+			ws_put_starting_line(analysis, id, finding);
+			return;
+		}
+}
+
+/* Its innermost loop says more than all lines that begin one. */
+static bool has_loop(const struct ws_model *model, const struct ws_process_info *process)
+{
+	struct ws_text text = {0};
+	bool has;
+
+	ws_put_script_loop(model, process->cmdline, 2, &text);
+	has = text.text;
+	ws_text_free(&text);
+	return has;
+}
+
 static void report_script(const struct ws_analysis *analysis, const struct script_time *time,
 			  uint64_t on_path, struct ws_findings *findings)
 {
 	const struct ws_interpreter *interpreter = ws_get_interpreter(time->interpreter);
-	const struct ws_process_info *process = find_process(analysis->model, time->interpreter);
+	const struct ws_process_info *process = find_busiest(analysis, time->interpreter);
 	uint64_t ns;
 	uint32_t work = choose_work(time, &ns);
 	const struct ws_script_work *kind =
 		work ? ws_get_script_work(time->interpreter, work) : NULL;
 	struct ws_text script = {0}, what = {0};
 	struct ws_finding *finding;
+	const char *search = NULL;
 
-	if (!kind && interpreter->compiles)
+	if (!kind && process)
+		search = ws_put_script_loop(analysis->model, process->cmdline,
+					    interpreter->compiles ? 2 : 1, &what);
+	if (!kind && interpreter->compiles && !what.text)
 		return;
 	/* Samples of several processes at once are not all on the path. */
 	ns = ws_min(ns, on_path);
@@ -130,7 +185,9 @@ static void report_script(const struct ws_analysis *analysis, const struct scrip
 		ws_put_script(process->cmdline, &script);
 	if (kind)
 		ws_text_printf(&what, ", mostly for %s", kind->what);
-	if (kind && process)
+	if (kind && process && kind->is_loop && has_loop(analysis->model, process))
+		search = ws_put_script_loop(analysis->model, process->cmdline, 1, &what);
+	else if (kind && process)
 		ws_put_script_statements(analysis->model, process->cmdline, kind, &what);
 	finding->title = ws_format("%.0f %% of the time %s computes in %s%s",
 				   100 * ws_analysis_share(analysis, ws_min(time->ns, on_path)),
@@ -142,10 +199,13 @@ static void report_script(const struct ws_analysis *analysis, const struct scrip
 							       : "half of it can be avoided");
 	} else {
 		finding->advice =
-			ws_format("Do less in the innermost loops: look items up in hash tables, "
-				  "keep what is the same in each round. %s",
-				  interpreter->advice);
+			ws_format("%s%s%s",
+				  search ? search
+					 : "Do less in the innermost loops: look items up in hash "
+					   "tables, keep what is the same in each round.",
+				  " ", interpreter->advice);
 	}
+	put_start(analysis, process, finding);
 	finding->next = ws_strdup("warpsight report --view=top-down REPORT");
 	ws_finding_add_evidence(finding, "the samples", NULL, time->span.start, time->span.end);
 	ws_text_free(&script);
@@ -185,7 +245,8 @@ const struct ws_rule ws_rule_script_work = {
 		 "the time or more. Which operation of the language it does most follows from its "
 		 "functions: searching an array, sorting, compiling regular expressions, joining "
 		 "texts; a loop's body counts with it. Which line runs is not recorded: those are "
-		 "named that have a statement which asks for it, where they are few. A note, "
+		 "named that have a statement which asks for it, where they are few; else the "
+		 "innermost loop by the script's text. A note, "
 		 "since it may be just what the script is for.",
 	.find_obstacle = ws_need_samples,
 	.by_samples = true,

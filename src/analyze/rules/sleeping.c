@@ -118,6 +118,7 @@ static void check_pauses(const struct ws_analysis *analysis, struct ws_findings 
 				    "descriptor) instead of for a time, or leave the pause out.");
 	finding->assumption = ws_strdup("there is nothing to wait for");
 	ws_say_lone_worker(analysis, row, finding);
+	ws_say_results_in_turn(analysis, row->thread, finding);
 	ws_put_starting_line(analysis, row->thread, finding);
 	ws_finding_add_evidence(finding, "the longest sleep", NULL, row->longest.start,
 				row->longest.end);
