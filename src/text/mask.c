@@ -505,15 +505,25 @@ static void mark_tokens(const struct word *word)
 
 /* Options of programs that are one letter. For programs that are not listed, -p takes a password
  * and -u a user, with a password or without. */
+enum way {
+	WAY_USUAL,
+	WAY_COMMA, /* -u user,password */
+	WAY_SLASH, /* /p:password */
+	WAY_OWNER, /* user/password@database */
+	WAY_RAR	   /* -hpPASSWORD */
+};
+
 static const struct program {
 	const char *names;
 	const char *passwords; /* their value is one, in the same word or the next */
 	const char *users;     /* their value is user:password */
 	const char *harmless;  /* although others' would be a secret */
 	bool starts_others;    /* what follows its options is a command of its own */
+	enum way way;
 } programs[] = {
 	{"mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlpump mysqlsh mariadb "
-	 "mariadb-dump mariadb-admin mycli sshpass 7z 7za 7zr 7zz rar unrar",
+	 "mariadb-dump mariadb-admin mycli sshpass 7z 7za 7zr 7zz mongo mongosh "
+	 "mongodump mongorestore mongoexport mongoimport cqlsh ncftp ncftpget ncftpput rdesktop",
 	 "p", "", "u"},
 	{"zip unzip sqlcmd bcp tsql isql mosquitto_pub mosquitto_sub ipmitool", "P", "", "p"},
 	{"redis-cli", "a", "", "pu"},
@@ -523,14 +533,18 @@ static const struct program {
 	{"ssh-keygen", "NP", "", "pu"},
 	{"curl", "b", "uUE", "p"}, /* cookies; a file of them is masked, too */
 	{"http https", "", "a", "p"},
-	{"lftp smbclient rpcclient net", "", "uU", "p"},
+	{"smbclient rpcclient net", "", "uU", "p"},
+	{"lftp", "", "u", "p", false, WAY_COMMA},
+	{"rar unrar", "p", "", "u", false, WAY_RAR},
+	{"xfreerdp xfreerdp3 wlfreerdp", "", "", "pu", false, WAY_SLASH},
+	{"sqlplus sqlldr rman exp imp expdp impdp", "", "", "pu", false, WAY_OWNER},
 	{"mkdir cp install rsync scp sftp squeue sinfo sacct pytest make ninja ps pgrep pkill lsof "
 	 "ss netstat tar node perl ruby git patch renice cargo npm pip conda read declare dd mount "
 	 "gcc "
 	 "g++ clang cc ld kubectl tmux screen iperf iperf3 nc psql pg_dump pg_restore ping nmap "
 	 "less "
-	 "vim grep top htop java rpm dpkg",
-	 "", "", "pu", false},
+	 "vim grep top htop java rpm dpkg xargs wget mvn gradle gradlew cmake df ln find egrep",
+	 "", "", "pPu", false},
 	{"ssh sbatch srun salloc qsub bsub perf warpsight nsys ncu profile gdb lldb strace ltrace "
 	 "taskset chrt ionice valgrind",
 	 "", "", "p", true},
@@ -597,15 +611,36 @@ static bool is_plain_value(const struct word *word)
 	       (isdigit((unsigned char)*word->text) && memchr(word->text, ':', word->length));
 }
 
+/* Whether what follows -p or -P of an unknown program in the same word looks like a password and
+ * like no name, number or path: -pS3cret, -P'a!bcde', not -print, -p8080, -Pversion=1.2. */
+static bool is_glued_password(const struct word *word, char letter)
+{
+	static const char signs[] = "!@#$%^&*?+";
+	const char *value = word->text + 2;
+	size_t length = word->length - 2;
+	bool digits = false, letters = false, strange = false;
+
+	if (!strchr("pP", letter) || length < 6 || memchr(value, '=', length) ||
+	    memchr(value, '/', length) || is_number_or_port(value, length))
+		return false;
+	for (size_t i = 0; i < length; i++) {
+		digits |= isdigit((unsigned char)value[i]) != 0;
+		letters |= isalpha((unsigned char)value[i]) != 0;
+		strange |= value[i] && strchr(signs, value[i]);
+	}
+	return strange || (digits && letters);
+}
+
 /* user:password, or user%password: what is behind the first of them. Numbers are ids, what begins
  * with a sign is a format or a path. */
-static void mark_user(const struct word *word, size_t from)
+static void mark_user(const struct word *word, size_t from, const struct program *program)
 {
+	const char *signs = program->way == WAY_COMMA ? ",:" : ":%";
 	size_t at = from;
 
 	if (from < word->length && strchr("+./", word->text[from]))
 		return;
-	while (at < word->length && !strchr(":%", word->text[at]))
+	while (at < word->length && !strchr(signs, word->text[at]))
 		at++;
 	if (at < word->length && !is_number_or_port(word->text + from, word->length - from))
 		mark(word, at + 1, word->length);
@@ -623,6 +658,8 @@ static enum next_word mark_short_option(const struct word *word, const struct pr
 
 	if (strchr(program->harmless, letter))
 		return NEXT_ANY;
+	if (!alone && program == &any_program && is_glued_password(word, letter))
+		mark(word, value, word->length);
 	if (strchr(program->passwords, letter)) {
 		if (!alone && (program != &any_program || value == 3))
 			mark(word, value, word->length);
@@ -635,12 +672,12 @@ static enum next_word mark_short_option(const struct word *word, const struct pr
 	if (alone && (letter == 'u' || strchr(program->users, letter)))
 		return NEXT_USER;
 	if (!alone && strchr(program->users, letter) && program != &any_program)
-		mark_user(word, value);
+		mark_user(word, value, program);
 	return NEXT_ANY;
 }
 
 /* --user, --password and the like whose value is the next word, or behind a '='. */
-static enum next_word mark_long_option(const struct word *word)
+static enum next_word mark_long_option(const struct word *word, const struct program *program)
 {
 	const char *value = memchr(word->text, '=', word->length);
 	size_t dashes = strspn(word->text, "-"), length = word->length;
@@ -653,7 +690,7 @@ static enum next_word mark_long_option(const struct word *word)
 		      "user username userpwd proxy-user credential-pair")) {
 		if (!value)
 			return NEXT_USER;
-		mark_user(word, length + 1);
+		mark_user(word, length + 1, program);
 	} else if (!value && ws_is_secret_name(word->text + dashes, length - dashes)) {
 		return NEXT_SECRET;
 	}
@@ -674,18 +711,37 @@ static enum next_word mark_option(const struct word *word, const struct program 
 	if (word->text[1] != '-')
 		next = mark_short_option(word, program);
 	if (next == NEXT_ANY && is_long_option(word))
-		next = mark_long_option(word);
+		next = mark_long_option(word, program);
 	return next;
 }
 
-static void mark_value(const struct word *word, enum next_word kind)
+static void mark_value(const struct word *word, enum next_word kind, const struct program *program)
 {
 	if (kind == NEXT_SECRET && !(word->length > 2 && !memcmp(word->text, "--", 2)))
 		mark(word, 0, word->length);
 	else if (kind == NEXT_PERHAPS_SECRET && !is_plain_value(word))
 		mark(word, 0, word->length);
 	else if (kind == NEXT_USER)
-		mark_user(word, 0);
+		mark_user(word, 0, program);
+}
+
+/* Words that hold a secret in the way of their program alone. */
+static void mark_own_way(const struct word *word, const struct program *program)
+{
+	const char *sign = memchr(word->text, '/', word->length), *host;
+
+	if (program->way == WAY_RAR && starts_with(word, 0, "-hp"))
+		mark(word, 3, word->length);
+	else if (program->way == WAY_SLASH &&
+		 (starts_with(word, 0, "/p:") || starts_with(word, 0, "/gp:")))
+		mark(word, (size_t)((char *)memchr(word->text, ':', word->length) + 1 - word->text),
+		     word->length);
+	else if (program->way == WAY_OWNER && sign && sign != word->text &&
+		 !strchr("-@.", *word->text)) {
+		host = memchr(sign, '@', word->length - (size_t)(sign - word->text));
+		mark(word, (size_t)(sign + 1 - word->text),
+		     host ? (size_t)(host - word->text) : word->length);
+	}
 }
 
 /* ---- commands ---- */
@@ -736,11 +792,11 @@ static void mark_operands(const struct word *words, size_t count)
 		if (named && *word->text != '-')
 			operand = named;
 		if (is_setting(words, i))
-			mark_value(&words[i + 1], NEXT_SECRET);
+			mark_value(&words[i + 1], NEXT_SECRET, &any_program);
 		if (!operand)
 			continue;
 		if (is_listed(word->text, word->length, operand->next))
-			mark_value(&words[i + 1], NEXT_SECRET);
+			mark_value(&words[i + 1], NEXT_SECRET, &any_program);
 		base = find_base(word, &length);
 		last |= is_listed(base, length, operand->last) || has_letter(word, operand->letter);
 	}
@@ -757,11 +813,13 @@ static void mark_command(const struct word *words, size_t count, int depth)
 		const struct word *word = &words[i];
 		const struct program *named = find_program(word);
 
-		mark_value(word, next);
+		mark_value(word, next, program);
 		if (named && *word->text != '-' && next == NEXT_ANY)
 			program = named;
 		else if (program->starts_others && is_operand(words, i))
 			program = &any_program;
+		else
+			mark_own_way(word, program);
 		next = mark_option(word, program);
 		mark_assignments(word);
 		mark_addresses(word);
