@@ -9,6 +9,7 @@
 
 #include "gpu/host.h"
 #include "import/import.h"
+#include "kernel/choose.h"
 #include "kernel/explain.h"
 #include "kernel/images.h"
 #include "kernel/print.h"
@@ -161,12 +162,15 @@ static int list_chip_metrics(const struct ws_kernel_show *show, struct ws_text *
 	struct ws_kernel_query query = {.metrics = show->metrics,
 					.suffixes = is_equal(show->query_mode, "suffix"),
 					.csv = show->csv};
+	const struct ws_kernel_request request = {.metrics = show->metrics};
 	char *list, *rest, *chip;
 	size_t count;
 	int rc = 0;
 
-	if (!ws_gpu_chips(&count, err))
+	if (ws_kernel_check_request(&request, err) || !ws_gpu_chips(&count, err))
 		return -1;
+	if (!show->chips[strspn(show->chips, ",")])
+		return ws_fail(err, "--chips: '%s' names no chip", show->chips);
 	if (is_equal(show->chips, "help"))
 		return ws_kernel_print_chips(text, err);
 	list = rest = ws_strdup(show->chips);

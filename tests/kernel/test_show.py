@@ -294,6 +294,8 @@ def metrics_of_chips_need_the_host_library():
         assert "libcupti" in chips.err, chips.err
         return
     assert b"GH100" in chips.out.split()
+    assert "names no chip" in fail("--query-metrics", "--chips", ",")
+    assert "not a regular expression" in fail("--query-metrics", "--metrics", "regex:(")
     metrics = show("--query-metrics", "--chips", "ga100")
     assert "dram__bytes " in metrics and "Throughput" in metrics
     assert "# of bytes accessed in DRAM" in metrics, metrics[:1000]
