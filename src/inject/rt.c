@@ -121,7 +121,7 @@ void *ws_rt_reserve_slow(struct ws_thread *thread, size_t bytes, enum ws_loss_ki
 	/* A sample takes half a chunk: waking for each would cost more than the sample, and the
 	 * recorder makes its rounds anyway. */
 	if (nest != &thread->nest[WS_NEST_SAMPLER] || !(++nest->repeats % 16))
-		wake_recorder(arena);
+		wake_reader(arena);
 	return nest->cur;
 }
 

@@ -99,6 +99,13 @@ static inline void wake_recorder(struct ws_arena *arena)
 		SYS3(SYS_futex, &arena->sleeping, FUTEX_WAKE, 1);
 }
 
+/* There is something to read. */
+static inline void wake_reader(struct ws_arena *arena)
+{
+	if (atomic_load_explicit(&arena->sleeping, memory_order_relaxed) != WS_SLEEP_DEEP)
+		wake_recorder(arena);
+}
+
 /* ---- rt_open.c ---- */
 
 /* A descriptor of the session's arena, to be closed soon; negative when it cannot be opened. May

@@ -391,7 +391,7 @@ static void settle_ring(struct ws_drain *drain, struct ws_ring_state *ring_state
 
 /* ---- a round ---- */
 
-static void beat(struct ws_drain *drain)
+void ws_drain_beat(struct ws_drain *drain)
 {
 	struct ws_arena *arena = drain->arena;
 	uint64_t now =
@@ -403,11 +403,30 @@ static void beat(struct ws_drain *drain)
 		atomic_store_explicit(&arena->period, now, memory_order_relaxed);
 }
 
+bool ws_drain_has_backlog(const struct ws_drain *drain, uint32_t chunks)
+{
+	uint32_t full = 0;
+
+	for (uint32_t i = 0; i < drain->slots_used; i++) {
+		uint32_t chunk = drain->slot[i] ? drain->slot[i]->chunk : WS_CHUNK_NONE;
+
+		/* A chain that has been overwritten may be a loop, and is followed no further. */
+		while (chunk != WS_CHUNK_NONE && ws_chunks_has(&drain->chunks, chunk)) {
+			const struct ws_chunk *shared = ws_chunk_at(drain->arena, chunk);
+
+			chunk = atomic_load_explicit(&shared->next, memory_order_relaxed);
+			if (chunk != WS_CHUNK_NONE && ++full >= chunks)
+				return true;
+		}
+	}
+	return false;
+}
+
 static uint64_t drain_round(struct ws_drain *drain, bool last)
 {
 	uint64_t bytes = 0;
 
-	beat(drain);
+	ws_drain_beat(drain);
 	ws_drain_poll_ends(drain);
 	/*
 	 * A process known to have ended before the directory is read has all its rings in it. One

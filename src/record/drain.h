@@ -71,6 +71,11 @@ void ws_drain_perf(struct ws_drain *drain, struct ws_perf *perf);
 
 /* One round; returns the bytes of records converted. */
 uint64_t ws_drain_round(struct ws_drain *drain);
+/* Between two rounds that are far apart: tell the hooks that the recorder lives, and how the time
+ * passes. */
+void ws_drain_beat(struct ws_drain *drain);
+/* Whether this many full chunks have not been read yet. */
+bool ws_drain_has_backlog(const struct ws_drain *drain, uint32_t chunks);
 
 /* Write rows for the ranges and calls open in every ring, at the end of a collection. Call it after
  * a round. */

@@ -5,7 +5,8 @@
  * Everything happens on one thread, in rounds of draining that are paced by how much there was to
  * drain. When a round found little, the recorder sleeps on a futex that hooks wake when they take
  * new memory. So an idle target costs fifty short wake-ups a second, and a busy one is followed so
- * closely that its rings stay small and in the cache.
+ * closely that its rings stay small and in the cache. Where no core is free the recorder would take
+ * one from the target each time: there it makes few rounds, each with more to do.
  */
 #include <errno.h>
 #include <libgen.h>
@@ -39,6 +40,10 @@
 #define SHORT_NS 500000u	/* between two such rounds, at least */
 #define SOON_NS 100000000u	/* after the end of the target its children often end, too */
 #define LONG_NS 4000000u	/* and at most */
+/* Where no core is free, rounds are IDLE_NS apart, and find no more than this if possible. */
+#define CROWDED_CHUNKS 128u
+#define GLANCE_NS \
+	4000000u /* meanwhile the recorder looks this often whether it can go on sleeping */
 #define CLOCK_ROW_NS 1000000000u
 #define LEAVE_NS UINT64_C(3000000000) /* for CUPTI to hand over its last records */
 
@@ -117,42 +122,89 @@ static bool is_finished(struct ws_session *session)
 
 /* ---- the loop ---- */
 
-/* How long to sleep after a round that found `bytes` of what was recorded in `span` ns. Each round
- * takes a core from the target's threads, and the cache with it. */
-static uint64_t choose_sleep(uint64_t bytes, uint64_t span)
+/* How long it takes until there are `wanted` bytes to read, as there were `bytes` of them after
+ * `span` ns; SHORT_NS to `most`. */
+static uint64_t choose_sleep(uint64_t wanted, uint64_t bytes, uint64_t span, uint64_t most)
 {
-	double fill = (double)ROUND_BYTES / (double)bytes * (double)span;
+	double fill = (double)wanted / (double)ws_max(bytes, 1u) * (double)span;
 
-	return (uint64_t)ws_min(ws_max(fill, (double)SHORT_NS), (double)LONG_NS);
+	return (uint64_t)ws_min(ws_max(fill, (double)SHORT_NS), (double)most);
+}
+
+/* Returns whether somebody woke us before the time was over. */
+static bool sleep_until_woken(struct ws_session *session, enum ws_sleep depth, uint64_t ns)
+{
+	struct ws_arena *arena = session->area.arena;
+	const struct timespec time = {0, (long)ns};
+	bool woken = true;
+
+	atomic_store_explicit(&arena->sleeping, depth, memory_order_seq_cst);
+	if (!session->options->mailbox || !ws_mailbox_has_request(session->options->mailbox))
+		woken = !syscall(SYS_futex, &arena->sleeping, FUTEX_WAIT, depth, &time, NULL, 0) ||
+			errno != ETIMEDOUT;
+	atomic_store_explicit(&arena->sleeping, WS_AWAKE, memory_order_relaxed);
+	return woken;
+}
+
+/*
+ * Each round takes a core from the target's threads, and the cache with it. So there are few, and
+ * in between only looks at how far the rings have been filled. `glance`: ns between these.
+ */
+static void sleep_in_crowd(struct ws_session *session, uint64_t ns, uint64_t glance)
+{
+	uint64_t now = ws_read_raw_ns(), until = now + ns;
+
+	session->slept_deep = true;
+	while (now < until) {
+		if (sleep_until_woken(session, WS_SLEEP_DEEP, ws_min(glance, until - now)) ||
+		    ws_drain_has_backlog(session->drain, CROWDED_CHUNKS) ||
+		    !ws_perf_patience(session->perf))
+			return;
+		ws_drain_beat(session->drain);
+		now = ws_read_raw_ns();
+	}
+}
+
+/* What a round finds when the recorder has fallen behind. */
+static uint64_t most_bytes(const struct ws_session *session)
+{
+	return session->slept_deep ? UINT64_C(2) * CROWDED_CHUNKS * WS_CHUNK_SIZE : BUSY_BYTES;
 }
 
 static void sleep_between_rounds(struct ws_session *session, uint64_t bytes)
 {
-	struct ws_arena *arena = session->area.arena;
-	struct timespec time = {0, 0};
-	uint64_t began = session->round_at, now = ws_read_raw_ns();
+	uint64_t span, now = ws_read_raw_ns();
 	uint64_t patience =
 		ws_min(ws_perf_patience(session->perf), ws_python_patience(session->python));
+	bool behind = bytes > most_bytes(session) || !patience;
 
 	patience = ws_min(patience, ws_session_patience(session));
+	span = now - session->round_at;
 	session->round_at = now;
-	ws_priority_follow(&session->priority, bytes > BUSY_BYTES || !patience, now);
-	if (bytes > BUSY_BYTES || !patience)
+	session->slept_deep = false;
+	ws_priority_follow(&session->priority, behind, now);
+	if (behind || !patience)
 		return;
+	if (!session->exited && ws_crowd_is_full(&session->crowd)) {
+		sleep_in_crowd(session, ws_min(patience, IDLE_NS),
+			       choose_sleep(CROWDED_CHUNKS * WS_CHUNK_SIZE, bytes, span,
+					    GLANCE_NS));
+		return;
+	}
 	if (bytes > QUIET_BYTES) {
-		time.tv_nsec = (long)ws_min(patience, choose_sleep(bytes, now - began));
+		const struct timespec time = {
+			0, (long)ws_min(patience, choose_sleep(ROUND_BYTES, bytes, span, LONG_NS))};
+
 		nanosleep(&time, NULL);
 		return;
 	}
-	time.tv_nsec = (long)(ws_min(patience, IDLE_NS));
-	if (session->exited && ws_read_raw_ns() - session->exited_at < SOON_NS) {
+	if (session->exited && now - session->exited_at < SOON_NS) {
+		const struct timespec time = {0, (long)ws_min(patience, IDLE_NS)};
+
 		ws_drain_await_end(session->drain, &time);
 		return;
 	}
-	atomic_store_explicit(&arena->sleeping, 1, memory_order_seq_cst);
-	if (!session->options->mailbox || !ws_mailbox_has_request(session->options->mailbox))
-		syscall(SYS_futex, &arena->sleeping, FUTEX_WAIT, 1, &time, NULL, 0);
-	atomic_store_explicit(&arena->sleeping, 0, memory_order_relaxed);
+	sleep_until_woken(session, WS_SLEEP, ws_min(patience, IDLE_NS));
 }
 
 /* Returns how many bytes there were to read. */
@@ -554,6 +606,7 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	session->attached.target.pidfd = -1;
 	session->gathered.expected = options->gather_expected;
 	ws_signals_install();
+	ws_crowd_begin(&session->crowd);
 	session->starved.area = &session->area;
 	session->starved.status = &result->status;
 	ws_starved_watch(&session->starved);
@@ -599,6 +652,7 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	ws_gpu_sampling_free(session->gpu_metrics);
 	ws_clock_free(&session->clock);
 	ws_signals_restore();
+	ws_crowd_end(&session->crowd);
 	ws_launch_environment_free(session->env);
 	free(session->output);
 	free(session->last_report);

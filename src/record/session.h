@@ -19,6 +19,7 @@
 #include "record/drain.h"
 #include "record/gathered.h"
 #include "record/launch.h"
+#include "record/crowd.h"
 #include "record/priority.h"
 #include "record/record.h"
 #include "record/starved.h"
@@ -106,6 +107,8 @@ struct ws_session {
 	uint64_t exited_at; /* when that was noticed */
 	uint64_t round_at;  /* when the last round ended */
 	struct ws_priority priority;
+	struct ws_crowd crowd;
+	bool slept_deep; /* before the last round */
 	/* all that the target wrote has been read: a round has begun after it had exited */
 	bool read_since;
 	int wait_status;

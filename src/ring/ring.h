@@ -258,13 +258,19 @@ struct ws_arena {
 	_Atomic uint32_t chunk_backed;	/* chunks below this number have memory */
 	_Atomic uint32_t string_chunks; /* chunks that hold strings */
 	_Alignas(64) _Atomic uint32_t
-		sleeping;	   /* futex: the recorder is asleep and wants to be woken */
-	_Atomic uint32_t dir_used; /* high-water mark of the directory */
+		sleeping; /* futex, enum ws_sleep: the recorder is asleep and wants to be woken */
+	_Atomic uint32_t dir_used;	     /* high-water mark of the directory */
 	_Atomic uint64_t lost_registrations; /* processes or threads that got no memory */
 	struct ws_buffer_state buffers[WS_BUFFERS];
 	_Alignas(64) _Atomic uint32_t
 		directory[WS_DIR_SLOTS]; /* home chunk of a ring, or a process home; 0 free */
 	_Atomic uint32_t free_next[WS_MAX_CHUNKS];
+};
+
+enum ws_sleep {
+	WS_AWAKE = 0,
+	WS_SLEEP = 1,	   /* until there is something to read */
+	WS_SLEEP_DEEP = 2, /* until something cannot wait, such as a new thread or a command */
 };
 
 /* Every chunk begins with this. */

@@ -138,6 +138,16 @@ static void or_differences_48(const char *at, const char *first, uint32_t count,
 	acc[2] = diff2;
 }
 
+static void or_differences_16(const char *at, const char *first, uint32_t count, uint32_t size,
+			      pair *acc)
+{
+	pair first_pair = *(const pair *)first, diff = *acc;
+
+	for (uint32_t i = 0; i < count; i++, at += size)
+		diff |= *(const pair *)at ^ first_pair;
+	*acc = diff;
+}
+
 static void or_differences_8(const char *at, const char *first, uint32_t count, uint32_t size,
 			     uint64_t *acc)
 {
@@ -163,6 +173,8 @@ static void find_varying(const char *rows, uint32_t count, uint32_t size, uint8_
 
 		for (; at + 48 <= size; at += 48)
 			or_differences_48(from + at, rows + at, tile, size, acc + at / 16);
+		for (; at + 16 <= size; at += 16)
+			or_differences_16(from + at, rows + at, tile, size, acc + at / 16);
 		for (; at + 8 <= size; at += 8)
 			or_differences_8(from + at, rows + at, tile, size, words + at / 8);
 		for (; at < size; at++)

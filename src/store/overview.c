@@ -54,6 +54,10 @@ struct block_summary {
 	uint32_t count, size, keys, max_groups;
 	uint16_t offset[WS_GROUP_KEYS];
 	uint8_t bytes[WS_GROUP_KEYS];
+	/* the keys once more as words of which these bits count, so that they are quickly compared
+	 */
+	uint16_t word[WS_GROUP_KEYS];
+	uint32_t mask[WS_GROUP_KEYS];
 	int start, end; /* offsets; end -1: moments */
 };
 
@@ -120,30 +124,62 @@ static inline uint64_t event_end(const struct block_summary *summary, const char
 	return end;
 }
 
-static bool find_groups(struct block_summary *summary)
+static inline uint32_t read_word(const char *row, uint16_t offset)
 {
-	uint32_t last[WS_GROUP_KEYS] = {0}, key[WS_GROUP_KEYS], number = UINT32_MAX;
-	const char *row = summary->rows;
+	uint32_t word;
 
-	for (uint32_t row_number = 0; row_number < summary->count;
-	     row_number++, row += summary->size) {
+	memcpy(&word, row + offset, sizeof(word));
+	return word;
+}
+
+static inline bool have_same_key(const struct block_summary *summary, const char *row,
+				 const char *other)
+{
+	uint32_t differences = 0;
+
+	for (uint32_t index = 0; index < summary->keys; index++)
+		differences |= (read_word(row, summary->word[index]) ^
+				read_word(other, summary->word[index])) &
+			       summary->mask[index];
+	return !differences;
+}
+
+/* Add up the rows from `from` on that are of one group; returns the number of the row behind them.
+ */
+static uint32_t sum_run(const struct block_summary *summary, uint32_t from, uint32_t number)
+{
+	struct ws_overview_group *group = &summary->overview->group[number];
+	const char *head = summary->rows + (size_t)from * summary->size, *row = head;
+	uint64_t first = group->first, last = group->last, busy = 0;
+	uint32_t at = from;
+
+	do {
 		uint64_t start = read_time(row, summary->start),
 			 end = event_end(summary, row, start);
-		struct ws_overview_group *group;
 
-		read_key(summary, row, key);
-		if (number == UINT32_MAX || memcmp(key, last, sizeof(key))) {
-			number = find_or_add_group(summary, key);
-			if (number == UINT32_MAX)
-				return false;
-			memcpy(last, key, sizeof(key));
-		}
-		summary->overview->of[row_number] = (uint16_t)number;
-		group = &summary->overview->group[number];
-		group->rows++;
-		group->first = ws_min(start, group->first);
-		group->last = ws_max(end, group->last);
-		group->busy += end - start;
+		summary->overview->of[at] = (uint16_t)number;
+		first = ws_min(start, first);
+		last = ws_max(end, last);
+		busy += end - start;
+		row += summary->size;
+	} while (++at < summary->count && have_same_key(summary, row, head));
+	group->rows += at - from;
+	group->first = first;
+	group->last = last;
+	group->busy += busy;
+	return at;
+}
+
+static bool find_groups(struct block_summary *summary)
+{
+	for (uint32_t at = 0; at < summary->count;) {
+		uint32_t key[WS_GROUP_KEYS], number;
+
+		read_key(summary, summary->rows + (size_t)at * summary->size, key);
+		number = find_or_add_group(summary, key);
+		if (number == UINT32_MAX)
+			return false;
+		at = sum_run(summary, at, number);
 	}
 	return true;
 }
@@ -151,14 +187,17 @@ static bool find_groups(struct block_summary *summary)
 /* ---- how busy ---- */
 
 struct busy_bins {
-	double part[WS_GROUP_BINS];	  /* partly covered time, at the ends of events */
+	double part[WS_GROUP_BINS];	  /* partly covered time, at the ends of events, ns */
 	int32_t whole[WS_GROUP_BINS + 1]; /* differences of how many events cover a bin wholly */
 	uint32_t starts[WS_GROUP_BINS];
 	uint64_t first;
 	double width;
+	/* the bin of the last event, and which times lie in it */
+	uint32_t bin;
+	uint64_t bin_from, bin_to;
 };
 
-static inline void add_event(struct busy_bins *bins, uint64_t start, uint64_t end)
+static void add_event(struct busy_bins *bins, uint64_t start, uint64_t end)
 {
 	double from = (double)(start - bins->first) / bins->width,
 	       to = (double)(end - bins->first) / bins->width;
@@ -167,14 +206,40 @@ static inline void add_event(struct busy_bins *bins, uint64_t start, uint64_t en
 	first_bin = ws_min(first_bin, WS_GROUP_BINS - 1u);
 	last_bin = ws_min(last_bin, WS_GROUP_BINS - 1u);
 	bins->starts[first_bin]++;
+	bins->bin = last_bin;
+	bins->bin_from = bins->first + (uint64_t)(last_bin * bins->width) + 1;
+	bins->bin_to = bins->first + (uint64_t)((last_bin + 1) * bins->width);
 	if (first_bin == last_bin) {
-		bins->part[first_bin] += to - from;
+		bins->part[first_bin] += (double)(end - start);
 		return;
 	}
-	bins->part[first_bin] += first_bin + 1 - from;
-	bins->part[last_bin] += to - last_bin;
+	bins->part[first_bin] += (first_bin + 1 - from) * bins->width;
+	bins->part[last_bin] += (to - last_bin) * bins->width;
 	bins->whole[first_bin + 1]++;
 	bins->whole[last_bin]--;
+}
+
+/* Add the rows behind `from` that are of its group and lie in the bin in which that event ended, as
+ * most do; returns the number of the row behind them. */
+static uint32_t add_neighbours(const struct block_summary *summary, struct busy_bins *bins,
+			       uint32_t from)
+{
+	const uint16_t *of = summary->overview->of;
+	const char *row = summary->rows + (size_t)(from + 1) * summary->size;
+	uint32_t at = from + 1;
+	uint64_t busy = 0;
+
+	for (; at < summary->count && of[at] == of[from]; at++, row += summary->size) {
+		uint64_t start = read_time(row, summary->start),
+			 end = event_end(summary, row, start);
+
+		if (start < bins->bin_from || end > bins->bin_to)
+			break;
+		busy += end - start;
+	}
+	bins->starts[bins->bin] += at - from - 1;
+	bins->part[bins->bin] += (double)busy;
+	return at;
 }
 
 /* A bin in which an event lies or begins is not 0. */
@@ -186,7 +251,7 @@ static void put_bins(const struct busy_bins *bins, uint8_t *out)
 		double busy;
 
 		whole += bins->whole[i];
-		busy = ws_min((bins->part[i] + (double)whole) * 255, 255.0);
+		busy = ws_min((bins->part[i] / bins->width + (double)whole) * 255, 255.0);
 		if (busy >= 1)
 			out[i] = (uint8_t)busy;
 		else
@@ -197,22 +262,23 @@ static void put_bins(const struct busy_bins *bins, uint8_t *out)
 static void fill_bins(const struct block_summary *summary, uint8_t *out)
 {
 	struct busy_bins *bins = ws_calloc(summary->overview->groups, sizeof(*bins));
-	const char *row = summary->rows;
 
 	for (uint32_t i = 0; i < summary->overview->groups; i++) {
 		const struct ws_overview_group *group = &summary->overview->group[i];
 
 		bins[i].first = group->first;
 		bins[i].width = 1;
+		bins[i].bin_from = UINT64_MAX;
 		if (group->last > group->first)
 			bins[i].width = (double)(group->last - group->first) / WS_GROUP_BINS;
 	}
-	for (uint32_t row_number = 0; row_number < summary->count;
-	     row_number++, row += summary->size) {
+	for (uint32_t at = 0; at < summary->count;) {
+		struct busy_bins *own = &bins[summary->overview->of[at]];
+		const char *row = summary->rows + (size_t)at * summary->size;
 		uint64_t start = read_time(row, summary->start);
 
-		add_event(&bins[summary->overview->of[row_number]], start,
-			  event_end(summary, row, start));
+		add_event(own, start, event_end(summary, row, start));
+		at = add_neighbours(summary, own, at);
 	}
 	for (uint32_t i = 0; i < summary->overview->groups; i++)
 		put_bins(&bins[i], out + (size_t)i * WS_GROUP_BINS);
@@ -250,6 +316,18 @@ static void put_summary(struct block_summary *summary, enum ws_table table, cons
 	overview->summaries++;
 }
 
+/* A word that holds the key: where it would reach beyond the row, the last one of the row. */
+static void choose_word(struct block_summary *summary, uint32_t index)
+{
+	uint32_t offset = summary->offset[index],
+		 word = ws_min(offset, summary->size - (uint32_t)sizeof(uint32_t));
+
+	summary->word[index] = (uint16_t)word;
+	summary->mask[index] = UINT32_MAX;
+	if (summary->bytes[index] == 1) /* on a machine whose words begin with their lowest byte */
+		summary->mask[index] = UINT32_C(0xff) << (8 * (offset - word));
+}
+
 static bool begin_summary(struct block_summary *summary, struct ws_overview *overview,
 			  enum ws_table table, const void *rows, uint32_t count,
 			  const uint8_t *columns)
@@ -271,6 +349,7 @@ static bool begin_summary(struct block_summary *summary, struct ws_overview *ove
 	for (uint32_t index = 0; index < summary->keys; index++) {
 		summary->offset[index] = ws_tables[table].columns[columns[index]].offset;
 		summary->bytes[index] = (uint8_t)ws_tables[table].columns[columns[index]].size;
+		choose_word(summary, index);
 	}
 	return true;
 }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@
 #include "base/mem.h"
 #include "inject/rt.h"
 #include "query/query.h"
+#include "record/crowd.h"
 #include "record/drain.h"
 #include "record/name.h"
 #include "record/proc.h"
@@ -530,6 +532,38 @@ static void test_who_never_answered(void **state)
 	end_proc_case(&test);
 }
 
+/* ---- whether a core is free ---- */
+
+static bool is_full_with(const char *loads, long cores)
+{
+	struct ws_crowd crowd = {.cores = cores, .fd = memfd_create("loadavg", 0)};
+	bool is_full;
+
+	assert_int_equal(write(crowd.fd, loads, strlen(loads)), strlen(loads));
+	is_full = ws_crowd_is_full(&crowd);
+	ws_crowd_end(&crowd);
+	return is_full;
+}
+
+static void test_crowd(void **state)
+{
+	struct ws_crowd crowd;
+
+	(void)state;
+	assert_false(is_full_with("0.00 0.01 0.05 2/152 4711\n", 2));
+	assert_true(is_full_with("0.00 0.01 0.05 3/152 4711\n", 2));
+	assert_false(is_full_with("9.00 9.01 9.05 12/1520 4711\n", 16));
+	assert_true(is_full_with("9.00 9.01 9.05 17/1520 4711\n", 16));
+	assert_false(is_full_with("", 1));
+	assert_false(is_full_with("no numbers", 1));
+	assert_false(is_full_with("17/1520", 1));
+	ws_crowd_begin(&crowd);
+	crowd.cores = 1 << 20;
+	assert_false(ws_crowd_is_full(&crowd));
+	ws_crowd_end(&crowd);
+	assert_false(ws_crowd_is_full(&crowd)); /* it is not known */
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 6 && !strcmp(argv[1], "load")) {
@@ -550,6 +584,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_child_of_a_settled_parent),
 		cmocka_unit_test(test_note_about_a_known_image),
 		cmocka_unit_test(test_who_never_answered),
+		cmocka_unit_test(test_crowd),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
