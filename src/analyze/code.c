@@ -331,7 +331,7 @@ static bool says_more(const struct ws_model *model, const struct frame_choices *
 {
 	const struct ws_work_kind *inner = choices->work ? ws_get_work_kind(choices->work) : NULL;
 
-	if (inner && inner->is_inner)
+	if (inner && (inner->is_inner || (kind && ws_get_work_kind(kind)->is_bare)))
 		return false;
 	if (!kind || !ws_get_work_kind(kind)->is_driver || choices->work == kind)
 		return kind;
@@ -370,6 +370,12 @@ static void offer_frame(const struct ws_model *model, const struct ws_place *pla
 	choices->inside |= work.inside;
 	if (marks & MARK_TELLING)
 		choices->called = place->function;
+}
+
+bool ws_code_is_users_function(const struct ws_model *model, const struct ws_place *place)
+{
+	return (get_marks(model, place->function) & MARK_USERS) &&
+	       !is_system_header(model, place->file);
 }
 
 /* What the functions on a stack say about it. */

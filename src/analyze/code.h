@@ -51,6 +51,8 @@ uint32_t ws_code_find_start(const struct ws_model *model, uint32_t thread);
 /* Whether a place is the user's, or at least in no program or library of the system: false where
  * nothing is known. */
 bool ws_code_is_users(const struct ws_model *model, const struct ws_code_place *place);
+/* Whether the function at a place on a stack is the user's. */
+bool ws_code_is_users_function(const struct ws_model *model, const struct ws_place *place);
 /* Whether a process runs a program of the system that is not an interpreter of Python, Java or
  * JavaScript, whose program is the user's. */
 bool ws_code_is_system_program(const struct ws_model *model, uint32_t process);

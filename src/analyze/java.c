@@ -98,6 +98,12 @@ static const struct ws_java_cost costs[] = {
 	 {"java.util.regex.Pattern.compile*", "java.lang.String.split*",
 	  "java.lang.String.matches*", "java.lang.String.replaceAll*",
 	  "java.lang.String.replaceFirst*", NULL}},
+	{"which takes longer to make than to use, if it is made for each text",
+	 "Keep one DateTimeFormatter (static final, threads may share it), or one SimpleDateFormat "
+	 "or NumberFormat for each thread: each new one reads its pattern and the words of the "
+	 "language.",
+	 {"java.text.SimpleDateFormat.*", "java.text.DateFormat.*", "java.text.DecimalFormat.*",
+	  "java.text.NumberFormat.*", NULL}},
 	{"by reflection, which looks up and checks each call",
 	 "Look methods and fields up once, use a MethodHandle in a static final, an interface or a "
 	 "lambda.",

@@ -156,7 +156,45 @@ static const struct ws_work_kind kinds[] = {
 	 .is_avoidable = true,
 	 .names = {"*mersenne_twister_engine<*>::seed*",
 		   "*mersenne_twister_engine<*>::mersenne_twister_engine*", "std::random_device::*",
-		   "getrandom", "getentropy", NULL}},
+		   NULL}},
+	{.what = "asking the system for random numbers",
+	 .advice =
+		 "Each time, the kernel is asked: take a few KiB at once and use them up, or seed "
+		 "a generator of the program's own once.",
+	 .is_avoidable = true,
+	 .names = {"getrandom", "getentropy", NULL}},
+	{.what = "setting up converters between character sets, again and again",
+	 .advice = "iconv_open looks the character sets up and loads what converts them: keep one "
+		   "converter for each pair, and reset it where a text ends "
+		   "(iconv(converter, NULL, NULL, NULL, NULL)).",
+	 .is_inner = true,
+	 .is_avoidable = true,
+	 .names = {"iconv_open", "iconv_close", "__gconv_open*", "__gconv_close*",
+		   "__gconv_find_transform*", "__gconv_create_spec*", NULL}},
+	{.what = "going through a text from its start to count or find its characters",
+	 .advice =
+		 "Characters of UTF-8 differ in length, so that chars().nth() and chars().count() "
+		 "look at each before: use bytes (as_bytes()[i]) where the text is ASCII, or "
+		 "collect the characters into a Vec once.",
+	 .is_avoidable = true,
+	 .is_inner = true,
+	 .names = {"<core::str::iter::Chars as *>::advance_by*",
+		   "<core::str::iter::Chars as *>::nth*", "<core::str::iter::Chars as *>::count*",
+		   "core::str::count::*", "<core::str::iter::CharIndices as *>::nth*",
+		   "unicode/utf8.RuneCount*", NULL}},
+	{.what = "making formats of dates and numbers anew",
+	 .advice = "Each reads its pattern and the words of the language, which takes longer than "
+		   "to use it: keep one DateTimeFormatter (static final, threads may share it), "
+		   "or one SimpleDateFormat or NumberFormat for each thread.",
+	 .is_inner = true,
+	 .is_avoidable = true,
+	 .names = {"java.text.SimpleDateFormat.<init>*", "java.text.SimpleDateFormat.initialize*",
+		   "java.text.SimpleDateFormat.compile*", "java.text.DateFormatSymbols.*",
+		   "java.text.DecimalFormatSymbols.*", "java.text.DecimalFormat.<init>*",
+		   "java.text.DecimalFormat.applyPattern*", "java.text.NumberFormat.getInstance*",
+		   "java.text.DateFormat.get*Instance*",
+		   "java.time.format.DateTimeFormatter.ofPattern*",
+		   "java.time.format.DateTimeFormatterBuilder.*", NULL}},
 	{.what = "clearing memory",
 	 .is_primitive = true,
 	 .advice =
@@ -171,7 +209,9 @@ static const struct ws_work_kind kinds[] = {
 		   "counter by an atomic instruction, and threads that share the object wait for "
 		   "each other's.",
 	 .is_avoidable = true,
+	 .is_bare = true, /* the last owner frees the object */
 	 .names = {"*__exchange_and_add*", "*__atomic_add*", "*_M_add_ref_copy*",
+		   "std::_Sp_counted_base<*>::_M_release*",
 		   "std::__shared_count<*>::__shared_count(std::__shared_count<*",
 		   "std::shared_ptr<*>::shared_ptr(std::shared_ptr<*", NULL}},
 	{.what = "copying whole objects",
@@ -321,6 +361,7 @@ static const struct ws_work_kind kinds[] = {
 		    "sqlite3MemCompare", "sqlite3VdbeOneByteSerialTypeLen*",
 		    "sqlite3BtreeCursorHasMoved", "btreeNext", "memcmp", "__memcmp*", NULL}},
 	{.what = "sorting",
+	 .is_sorting = true,
 	 .advice = "Sort once, after the last item has come; to keep few new items in order, put "
 		   "each where it belongs (bisect, std::lower_bound) or use a heap or a tree.",
 	 .is_usual = true,
@@ -1004,4 +1045,11 @@ uint8_t ws_count_work_kinds(void)
 bool ws_is_comparing_work(uint8_t kind)
 {
 	return kind != WS_WORK_NONE && ws_get_work_kind(kind)->is_comparing;
+}
+
+bool ws_is_sorting(const struct ws_stacks *stacks, const struct ws_function *function)
+{
+	uint8_t kind = ws_classify_work(stacks, function).kind;
+
+	return kind != WS_WORK_NONE && ws_get_work_kind(kind)->is_sorting;
 }

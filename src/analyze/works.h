@@ -35,7 +35,9 @@ struct ws_work_kind {
 	bool is_primitive;  /* unless that goes with any work */
 	bool is_collision;  /* keys with the same hash value, where other evidence shows them */
 	bool is_comparing;  /* of texts, as loops that look for one do */
-	bool has_hash;	    /* the function that the user's called has a hash function's name */
+	bool is_sorting;
+	bool is_bare;  /* only where the function does no other work */
+	bool has_hash; /* the function that the user's called has a hash function's name */
 	/* A part of the work of the last kind before it that is none: functions of `inside`, called
 	 * by one of `names`, take `least` of that work or more. */
 	double least;
@@ -59,6 +61,8 @@ const struct ws_work_kind *ws_get_work_kind(uint8_t kind);
 uint8_t ws_count_work_kinds(void);
 /* Whether a kind, or WS_WORK_NONE, is that of comparing texts. */
 bool ws_is_comparing_work(uint8_t kind);
+/* Whether a function sorts what it is given. */
+bool ws_is_sorting(const struct ws_stacks *stacks, const struct ws_function *function);
 /* The number of the first kind among parts (not 0), and of the kind that a kind is a part of:
  * itself where it is none. */
 uint8_t ws_find_work_part(uint16_t parts);

@@ -4,6 +4,7 @@
 #include "record/limits.h"
 
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -255,6 +256,7 @@ static void add_command(struct ws_sink *sink, const char *name, char **line, cha
 
 static void add_machine(struct ws_sink *sink)
 {
+	cpu_set_t allowed;
 	struct utsname utsname;
 	char text[512];
 	struct sysinfo si;
@@ -274,6 +276,9 @@ static void add_machine(struct ws_sink *sink)
 	ws_sink_meta(sink, "cpu.model", "%s",
 		     read_line_value("/proc/cpuinfo", "model name", text, sizeof(text)));
 	ws_sink_meta(sink, "cpu.count", "%ld", sysconf(_SC_NPROCESSORS_ONLN));
+	CPU_ZERO(&allowed); /* the target begins with the recorder's */
+	if (!sched_getaffinity(0, sizeof(allowed), &allowed))
+		ws_sink_meta(sink, "cpu.allowed", "%d", CPU_COUNT(&allowed));
 	if (!sysinfo(&si))
 		ws_sink_meta(sink, "host.memory_bytes", "%llu",
 			     (unsigned long long)si.totalram * si.mem_unit);

@@ -159,7 +159,8 @@ static const struct {
 	 "one fits",
 	 "Let a hash table grow with its items (a bucket for each item or two) and its hash "
 	 "function use the whole key, so that chains stay short; instead of a list that is "
-	 "searched, use a hash table or a tree. Each step waits for memory, as the processor "
+	 "searched, or a tree that has become a chain since its items came in order, use a hash "
+	 "table or a balanced tree. Each step waits for memory, as the processor "
 	 "cannot read ahead along pointers."},
 };
 
@@ -540,6 +541,64 @@ static void say_what_to_do_in_java(const struct ws_analysis *analysis,
 		"expressions or formats that are made anew each time.");
 }
 
+/* ---- what sorting calls back ---- */
+
+/* The function that had something sorted of which `context`, a function, is the comparison. */
+static uint64_t find_sorter(const struct ws_model *model, const uint32_t *frames, size_t count,
+			    void *context)
+{
+	const uint32_t *compares = context;
+	bool found = false, sorts = false;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frames[i]);
+		const struct ws_place *places = ws_stacks_get_places(model->stacks, info);
+
+		for (uint32_t k = 0; k < info->count; k++) {
+			const struct ws_function *function =
+				ws_stacks_get_function(model->stacks, places[k].function);
+
+			if (found && ws_is_sorting(model->stacks, function))
+				sorts = true;
+			else if (sorts && ws_code_is_users_function(model, &places[k]))
+				return places[k].function;
+			found |= places[k].function == *compares;
+		}
+	}
+	return 0;
+}
+
+/* Of a function that compares items for sorting; false for others. */
+static bool say_comparison(const struct ws_analysis *analysis, const struct ws_code_place *code,
+			   struct ws_finding *finding)
+{
+	const double most = 0.5;
+	uint32_t function = code->function;
+	struct ws_stack_sums sums;
+	struct ws_code_place sorter = {0};
+	struct ws_text place = {0};
+	char *title = finding->title;
+
+	ws_stack_sums_make(analysis->model, 0, find_sorter, &function, &sums);
+	if (sums.count && (double)sums.sums[0].ns >= most * (double)finding->cost_ns)
+		sorter.function = sorter.leaf = (uint32_t)sums.sums[0].key;
+	ws_stack_sums_free(&sums);
+	if (!sorter.function)
+		return false;
+	ws_put_at_place(analysis, &sorter, &place);
+	finding->title =
+		ws_format("%s: it compares items for sorting%s", title, ws_text_or(place.text, ""));
+	free(title);
+	free(finding->advice);
+	finding->advice = ws_strdup(
+		"Each item is compared some twenty times: work out what is compared once for each "
+		"item, before sorting, and keep it beside the item. Where the same list is sorted "
+		"again and again, sort once, put new items where they belong, or use a heap "
+		"(std::priority_queue), std::nth_element or a tree.");
+	ws_text_free(&place);
+	return true;
+}
+
 /* Whether threads write to the same cache line is not recorded, but a loop of a few instructions in
  * which several threads spend their time is where it shows. */
 static void say_what_to_do(const struct ws_analysis *analysis, const struct ws_code_place *code,
@@ -551,6 +610,8 @@ static void say_what_to_do(const struct ws_analysis *analysis, const struct ws_c
 	struct ws_hot_loop loop = {0};
 	char *title = finding->title;
 
+	if (code->users && say_comparison(analysis, code, finding))
+		return;
 	if (is_generated(analysis, function) && ws_is_java(analysis->model)) {
 		say_what_to_do_in_java(analysis, code, finding);
 		return;

@@ -95,10 +95,20 @@ static uint32_t count_cores_used(const struct ws_analysis *analysis, uint32_t *l
 	return count;
 }
 
-/* ": pthread_setaffinity_np at bind_to_core (blur.c:16) binds ...". */
-static void say_binding(const struct ws_analysis *analysis, struct ws_finding *finding)
+/* Whether the program bound itself, or was bound when it began: where other programs use all the
+ * other cores, threads that are free to move stay on one, too. Imported reports do not say. */
+static bool may_be_bound(const struct ws_analysis *analysis, const struct binding *binding)
 {
-	struct binding binding = find_binding(analysis->model);
+	const char *allowed = ws_find_meta(analysis->model->report, "cpu.allowed");
+
+	return binding->calls || !allowed || strtoul(allowed, NULL, 10) < analysis->cores;
+}
+
+/* ": pthread_setaffinity_np at bind_to_core (blur.c:16) binds ...". */
+static void say_binding(const struct ws_analysis *analysis, const struct binding *found,
+			struct ws_finding *finding)
+{
+	struct binding binding = *found;
 	struct ws_text place = {0};
 	char *title = finding->title;
 
@@ -130,6 +140,7 @@ static void check_affinity(const struct ws_analysis *analysis, struct ws_finding
 	char which[32] = "these";
 	uint32_t core = 0, used, useful = (uint32_t)ws_min(busy, (uint64_t)analysis->cores);
 	struct ws_finding *finding;
+	struct binding binding;
 
 	if (busy < 2 || analysis->cores < 2 || analysis->parallel.together_ns < LONG_NS ||
 	    ws_analysis_part(analysis, analysis->parallel.together_ns) < LONG_SHARE ||
@@ -138,10 +149,13 @@ static void check_affinity(const struct ws_analysis *analysis, struct ws_finding
 	used = count_cores_used(analysis, &core);
 	if (!used || used >= useful)
 		return;
+	binding = find_binding(analysis->model);
+	if (!may_be_bound(analysis, &binding))
+		return;
 	finding = ws_findings_add_fault(
 		analysis, findings, &ws_rule_oversubscription, waiting,
 		ws_min(waiting, analysis->window - analysis->window * used / useful));
-	/* The binding itself is not recorded: it is inferred from where the threads ran. */
+	/* Which cores each thread may use is not recorded: it is inferred from where they ran. */
 	finding->level = ws_min(finding->level, WS_LEVEL_WARNING);
 	if (used == 1)
 		snprintf(which, sizeof(which), "one core (core %u)", core);
@@ -150,7 +164,7 @@ static void check_affinity(const struct ws_analysis *analysis, struct ws_finding
 		"a core for %.0f %% of the time",
 		(unsigned long long)busy, used, analysis->cores, which,
 		100 * ws_analysis_part(analysis, waiting));
-	say_binding(analysis, finding);
+	say_binding(analysis, &binding, finding);
 	finding->assumption = ws_strdup("the other cores are free");
 	finding->next = ws_strdup("warpsight stats -r sched_sum REPORT");
 }
@@ -192,7 +206,7 @@ const struct ws_rule ws_rule_oversubscription = {
 		"% of the critical path or more. A note below three times as many. Threads that "
 		"wait for 20 % of the path, and work at the same time for a second and most of the "
 		"run, while the program never runs on some of the cores, are bound to the "
-		"others.",
+		"others, if the program was started with fewer cores or has bound itself.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_cores,
 	.check = check_demand,
