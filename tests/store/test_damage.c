@@ -134,8 +134,8 @@ static void try_bytes(const char *from, size_t n, const char *what, size_t at)
 	ws_report_close(report);
 }
 
-/* With a sanitizer, which looks for what a place in the code does wrong, about every fourth place of
- * the file; without one, all of them. */
+/* With a sanitizer, which looks for what a place in the code does wrong, about every fourth place
+ * of the file; without one, all of them. */
 static size_t stride = 1;
 
 static int set_up(void **state)
