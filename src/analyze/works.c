@@ -300,6 +300,13 @@ static const struct ws_work_kind kinds[] = {
 	 .inside = {"_GzipReader.read", "DecompressReader.read*", "GzipFile.read",
 		    "ZipExtFile.read", "ZipExtFile._read1", "inflate", "BZ2_bzDecompress*",
 		    "lzma_code", NULL}},
+	{.what = "flushing compressed files, piece by piece",
+	 .advice = "Each flush ends a block, which makes the file longer, and writes it: leave it "
+		   "to close, or flush now and then.",
+	 .is_avoidable = true,
+	 .least = 0.5,
+	 .names = {"GzipFile.flush", "gzip.GzipFile.flush", "gzflush", NULL},
+	 .inside = {"deflate", "deflate_*", "zlib.Compress.flush", "zlib_Compress_flush*", NULL}},
 	{.what = "making TLS contexts, each of which reads and parses all trusted certificates",
 	 .advice = "Make one context (ssl.create_default_context, SSL_CTX_new, a session of "
 		   "requests or httpx) and use it for all connections.",
@@ -507,9 +514,9 @@ static const struct ws_work_kind kinds[] = {
 		 "row of iterrows, loc and apply becomes a Series. Where a loop must be, "
 		 "itertuples or lists (tolist) are a hundred times as fast.",
 	 .is_avoidable = true,
-	 .names = {"DataFrame.iterrows", "Series.__getitem__", "Series.__setitem__",
-		   "_LocationIndexer.*", "_iLocIndexer.*", "_LocIndexer.*", "_iAtIndexer.*",
-		   "_AtIndexer.*", "_ScalarAccessIndexer.*", "DataFrame.append",
+	 .names = {"DataFrame.iterrows", "FrameApply.*", "FrameColumnApply.*", "Series.__getitem__",
+		   "Series.__setitem__", "_LocationIndexer.*", "_iLocIndexer.*", "_LocIndexer.*",
+		   "_iAtIndexer.*", "_AtIndexer.*", "_ScalarAccessIndexer.*", "DataFrame.append",
 		   "DataFrame._append", "DataFrame.iat", NULL}},
 	{.what = "single items of arrays",
 	 .advice = "Each item that Python's code reads, computes or stores becomes an object: "

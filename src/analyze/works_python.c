@@ -151,8 +151,10 @@ const struct ws_work_kind ws_python_work_kinds[] = {
 		   "and what is inserted or removed there moves the others. Use a list where items "
 		   "are read by number, a dictionary where they are looked for.",
 	 .is_avoidable = true,
-	 .names = {"deque_item", "deque_ass_item", "deque_insert*", "deque_rotate*",
-		   "deque_del_item", "_deque_rotate", NULL}},
+	 .names = {"collections.deque.__getitem__", "collections.deque.__setitem__",
+		   "collections.deque.insert", "collections.deque.rotate", "deque_item",
+		   "deque_ass_item", "deque_insert*", "deque_rotate*", "deque_del_item",
+		   "_deque_rotate", NULL}},
 	{.what = "comparing items one by one",
 	 .is_avoidable = true,
 	 .advice = "Looking for an item in a list, tuple or deque compares it with all of them: "

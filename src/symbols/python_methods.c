@@ -402,6 +402,37 @@ static void name_target(struct method_search *search, size_t known, uint64_t tar
 	}
 }
 
+/* PyDict_Update, too, only jumps to what does its work. */
+static void name_export_targets(struct method_search *search)
+{
+	enum { FEW_BYTES = 16 };
+	const struct ws_elf *elf = search->image.elf;
+	Elf64_Shdr section, texts;
+	const uint8_t *symbols, *names;
+
+	if (ws_elf_find_section(elf, ".dynsym", &section) < 0 ||
+	    ws_elf_find_section(elf, ".dynstr", &texts) < 0)
+		return;
+	symbols = ws_elf_get_bytes(elf, &section);
+	names = ws_elf_get_bytes(elf, &texts);
+	for (uint64_t i = 0; symbols && names && i < section.sh_size / sizeof(Elf64_Sym); i++) {
+		Elf64_Sym symbol;
+		bool wanted = false;
+		uint64_t target;
+
+		memcpy(&symbol, symbols + i * sizeof(symbol), sizeof(symbol));
+		if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || !symbol.st_value ||
+		    symbol.st_size > FEW_BYTES || symbol.st_name >= texts.sh_size)
+			continue;
+		target = find_jump(elf, symbol.st_value);
+		if (target)
+			ws_map_get(&search->wanted, target, &wanted);
+		if (wanted && memchr(names + symbol.st_name, '\0', texts.sh_size - symbol.st_name))
+			add_name(search->methods, target, NULL,
+				 (const char *)names + symbol.st_name);
+	}
+}
+
 /* min and max are a few instructions, which jump to the function that does their work: on stacks it
  * stands alone. */
 static void name_jump_targets(struct method_search *search)
@@ -470,6 +501,7 @@ struct ws_python_methods *ws_python_methods_find(const struct ws_elf *elf, struc
 	visit_words(&search, &search.wanted, look_at_place);
 	find_owners(&search);
 	name_jump_targets(&search);
+	name_export_targets(&search);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t begin = hit[i].name ? 0 : find_begin(cfi, address[i]);
 		uint64_t number = begin ? ws_map_get(&search.methods->by_begin, begin, NULL) : 0;

@@ -806,5 +806,20 @@ print(ways(21))
     same("which calls itself" in first["title"] and "functools.cache" in first["advice"], True)
 
 
+@live
+def a_sort_by_comparisons_is_told_to_use_a_key():
+    program = """import functools
+def compare(a, b):
+    return (a[1] > b[1]) - (a[1] < b[1])
+def ranking(names):
+    return sorted(names, key=functools.cmp_to_key(compare))
+for turn in range(6):
+    ranking([(n, n * 7919 % 40009) for n in range(40000)])
+"""
+    found = record("ranking", program)["findings"]
+    told = [f for f in found if "cmp_to_key" in f["title"] and "Sort by a key" in f["advice"]]
+    same(len(told), 1, found)
+
+
 if __name__ == "__main__":
     main()

@@ -1011,11 +1011,13 @@ static void signals_do_not_end_the_receiving(void **state)
 
 static const char *python_like; /* the path of a library; NULL: there is none */
 
-/* What two methods jump to. */
+/* What two methods jump to, and what an exported function does. */
 #ifdef __x86_64__
 #define PICK "high_low"
+#define MERGE "PyModule_Update"
 #else
 #define PICK NULL
+#define MERGE NULL
 #endif
 
 static void python_methods(void **state)
@@ -1027,7 +1029,8 @@ static void python_methods(void **state)
 					    "tidy.Pattern.match",
 					    "lone",
 					    NULL,
-					    PICK};
+					    PICK,
+					    MERGE};
 	enum { COUNT = WS_COUNT(names) };
 	void *library = python_like ? dlopen(python_like, RTLD_NOW) : NULL;
 	uintptr_t const *places = library ? dlsym(library, "PyModule_Places") : NULL;

@@ -433,7 +433,8 @@ static void report_group(const struct ws_analysis *analysis, const struct io_gro
 	struct ws_text what = {0};
 
 	ws_limit_to_users(analysis, finding, &row->place);
-	if (did_others_work(analysis, group))
+	/* The first start after others have used the disk's cache reads all modules anew. */
+	if (did_others_work(analysis, group) || ws_is_start_up(&row->place))
 		finding->level = WS_LEVEL_NOTE;
 	ws_breakdown_put_row(analysis->model, row, &what);
 	if (group->paths > 1)

@@ -7,8 +7,10 @@
 #include "analyze/key_collisions.h"
 #include "analyze/copying.h"
 #include "analyze/rules/rules.h"
+#include "analyze/source_line.h"
 #include "analyze/stack_sums.h"
 #include "analyze/works.h"
+#include "lanes/row_tree.h"
 
 #define LEAST_SHARE 0.3
 #define LEAST_AID 0.05
@@ -234,6 +236,26 @@ static const char *put_loops(const struct ws_analysis *analysis, const struct ws
 	return text->text && strstr(text->text, ", a property") ? advice : "";
 }
 
+/* Sorting by a function that compares two items at a time. */
+static void say_comparison(const struct ws_analysis *analysis, const struct ws_code_place *code,
+			   struct ws_finding *finding)
+{
+	static const char *const comparisons[] = {"cmp_to_key", NULL};
+	const struct ws_model *model = analysis->model;
+	char *title = finding->title;
+
+	if (!code->python || !code->users ||
+	    !ws_has_statement_part(ws_report_string(model->report, code->file, NULL), code->line,
+				   (uint64_t)ws_lanes_realtime(model->report, model->to),
+				   comparisons))
+		return;
+	finding->title = ws_format("%s, by a function that compares two items (cmp_to_key)", title);
+	free(title);
+	free(finding->advice);
+	finding->advice = ws_strdup("Sort by a key (key=lambda item: (item.name, item.age)): it is "
+				    "worked out once for each item, a comparison for each pair.");
+}
+
 static void report_work(const struct ws_analysis *analysis, const struct works *works,
 			uint8_t number, const struct work_sum *sum, struct ws_findings *findings)
 {
@@ -268,6 +290,7 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 	finding->advice = ws_format("%s%s", loop_advice, kind->advice);
 	if (kind->is_comparing)
 		ws_say_search(analysis, code->function, finding);
+	say_comparison(analysis, code, finding);
 	/* What it goes through are its own results. */
 	if (kind->is_driver && code->python && !*loop_advice)
 		ws_say_recursion(analysis, code, finding);
