@@ -16,13 +16,6 @@ static const struct ws_work_kind kinds[] = {
 	 .names = {"call_trampoline", "profile_trampoline", "trace_trampoline", "profiler_callback",
 		   "tracemalloc_*", NULL},
 	 .origins = {"/bdb.py", "/tracemalloc.py", NULL}},
-	{.what = "reading the lists of contents of archives",
-	 .advice = "Opening an archive reads the names of all its members: open it once, and read "
-		   "all that is wanted of it.",
-	 .is_inner = true,
-	 .is_avoidable = true,
-	 .names = {"ZipFile._RealGetContents", "ZipFile.__init__", "TarFile.getmember",
-		   "TarFile.getmembers", "TarFile._load", "TarFile._getmember", NULL}},
 	{.what = "making classes",
 	 .advice = "Make each class once, outside of functions that are called often: namedtuple, "
 		   "dataclass, Enum and class statements write and compile code.",
@@ -38,12 +31,6 @@ static const struct ws_work_kind kinds[] = {
 	 .is_avoidable = true,
 	 .names = {NULL},
 	 .origins = {"/inspect.py", "/traceback.py", "/linecache.py", NULL}},
-	{.what = "warnings, also those that are not shown",
-	 .advice = "Each warning looks up who asked for it and all filters, even if nobody sees "
-		   "it: give it once (a flag), or call what has taken the old function's place.",
-	 .is_avoidable = true,
-	 .names = {"warnings_warn*", "do_warn", "warn_explicit", "_warnings.warn*", NULL},
-	 .origins = {"/warnings.py", NULL}},
 	{.what = "PyTorch's anomaly detection, which notes a stack for each operation and "
 		 "checks each gradient",
 	 .advice = "It is for finding errors: leave out torch.autograd.set_detect_anomaly(True) "
@@ -241,14 +228,6 @@ static const struct ws_work_kind kinds[] = {
 	 .names = {"spdlog::*", "log4cplus::*", "google::LogMessage*", "syslog", "__vsyslog*",
 		   "log.(*Logger).*", NULL},
 	 .origins = {"/logging/__init__.py", "/logging/handlers.py", "/loguru/", NULL}},
-	{.what = "searching through the elements of XML",
-	 .advice = "find, findall, iter and XPath go through all elements each time, and a "
-		   "predicate ([@id='7']) is evaluated for each: make a dictionary of them once "
-		   "({e.get('id'): e for e in root}).",
-	 .is_usual = true,
-	 .names = {"_elementtree_Element_find*", "_elementtree_Element_iterfind*",
-		   "elementiter_next*", "xmlXPath*", NULL},
-	 .origins = {"/ElementPath.py", "/_elementpath.", NULL}},
 	{.what = "checking types by protocols or abstract classes",
 	 .advice = "isinstance with a runtime_checkable Protocol asks for each of its members at "
 		   "each call, and with an abstract class (collections.abc) through Python code: "
@@ -264,6 +243,14 @@ static const struct ws_work_kind kinds[] = {
 	 .is_driver = true,
 	 .names = {"builtin_isinstance", "builtin_issubclass", "object_recursive_isinstance",
 		   "PyObject_IsInstance", "PyObject_IsSubclass", NULL}},
+	{.what = "searching through the elements of XML",
+	 .advice = "find, findall, iter and XPath go through all elements each time, and a "
+		   "predicate ([@id='7']) is evaluated for each: make a dictionary of them once "
+		   "({e.get('id'): e for e in root}).",
+	 .is_usual = true,
+	 .names = {"_elementtree_Element_find*", "_elementtree_Element_iterfind*",
+		   "elementiter_next*", "xmlXPath*", NULL},
+	 .origins = {"/ElementPath.py", "/_elementpath.", NULL}},
 	{.what = "reading or writing JSON, XML or the like",
 	 .advice = "Read it once and keep the result, write only what changed, or use a faster "
 		   "library (orjson, simdjson) or a binary format.",
@@ -334,18 +321,6 @@ static const struct ws_work_kind kinds[] = {
 	 .names = {"os_urandom*", "posix.urandom", "*java.security.SecureRandom.*",
 		   "*java.util.UUID.*", NULL},
 	 .origins = {"/random.py", "/uuid.py", "/secrets.py", NULL}},
-	{.what = "reading the environment's variables",
-	 .advice = "Read each variable once and keep what it says: os.environ encodes and decodes "
-		   "its text at each look-up.",
-	 .names = {"_Environ.*", NULL}},
-	{.what = "comparing texts for how alike they are (difflib)",
-	 .advice =
-		 "Each pair takes time by the product of the lengths: leave out pairs that cannot "
-		 "be alike first (length, first letters, real_quick_ratio), set the first text "
-		 "once (set_seq2), or use rapidfuzz.",
-	 .is_usual = true,
-	 .names = {NULL},
-	 .origins = {"/difflib.py", NULL}},
 	{.what = "queries of a database",
 	 .advice = "Ask once for many rows (a join, IN, executemany, one transaction) instead of "
 		   "once for each, give the column an index, and prepare statements once.",
@@ -508,6 +483,14 @@ static const struct ws_work_kind kinds[] = {
 	 .is_avoidable = true,
 	 .names = {"_multiprocessing_SemLock_*", "semlock_*", NULL},
 	 .origins = {"/multiprocessing/sharedctypes.py", NULL}},
+	{.what = "growing arrays and tables (append, stack, concat), each time by a copy of the "
+		 "whole",
+	 .advice = "Gather the parts in a list and put them together once, after the loop; or make "
+		   "the array as large as it will be and fill it.",
+	 .is_avoidable = true,
+	 .names = {"append", "vstack", "hstack", "dstack", "column_stack", "row_stack", "concat",
+		   "numpy.append", "_Concatenator.*", "concatenate_managers", "concat_compat",
+		   "DataFrame.append", "DataFrame._append", NULL}},
 	{.what = "rows and single values of pandas tables, one by one",
 	 .advice =
 		 "Work on whole columns (frame[\"a\"] * frame[\"b\"], numpy.where, groupby): each "
@@ -516,8 +499,8 @@ static const struct ws_work_kind kinds[] = {
 	 .is_avoidable = true,
 	 .names = {"DataFrame.iterrows", "FrameApply.*", "FrameColumnApply.*", "Series.__getitem__",
 		   "Series.__setitem__", "_LocationIndexer.*", "_iLocIndexer.*", "_LocIndexer.*",
-		   "_iAtIndexer.*", "_AtIndexer.*", "_ScalarAccessIndexer.*", "DataFrame.append",
-		   "DataFrame._append", "DataFrame.iat", NULL}},
+		   "_iAtIndexer.*", "_AtIndexer.*", "_ScalarAccessIndexer.*", "DataFrame.iat",
+		   NULL}},
 	{.what = "single items of arrays",
 	 .advice = "Each item that Python's code reads, computes or stores becomes an object: "
 		   "work on whole arrays or rows at once (a[:, 1:] - 0.5), or compile the loop "

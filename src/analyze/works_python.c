@@ -5,6 +5,19 @@
 #include "analyze/works_private.h"
 
 const struct ws_work_kind ws_python_work_kinds[] = {
+	{.what = "warnings, also those that are not shown",
+	 .advice = "Each warning looks up who asked for it and all filters, even if nobody sees "
+		   "it: give it once (a flag), or call what has taken the old function's place.",
+	 .is_avoidable = true,
+	 .names = {"warnings_warn*", "do_warn", "warn_explicit", "_warnings.warn*", NULL},
+	 .origins = {"/warnings.py", NULL}},
+	{.what = "reading the lists of contents of archives",
+	 .advice = "Opening an archive reads the names of all its members: open it once, and read "
+		   "all that is wanted of it.",
+	 .is_inner = true,
+	 .is_avoidable = true,
+	 .names = {"ZipFile._RealGetContents", "ZipFile.__init__", "TarFile.getmember",
+		   "TarFile.getmembers", "TarFile._load", "TarFile._getmember", NULL}},
 	{.what = "replacing parts of texts, each time in the whole text",
 	 .advice = "Each call of replace goes through the whole text, and copies it where "
 		   "something is found: replace all words at once (re.sub with a function and a "
@@ -273,6 +286,18 @@ const struct ws_work_kind ws_python_work_kinds[] = {
 		   "each put, get, set and wait takes a lock.",
 	 .names = {NULL},
 	 .origins = {"/threading.py", "/queue.py", "/concurrent/futures/thread.py", NULL}},
+	{.what = "comparing texts for how alike they are (difflib)",
+	 .advice =
+		 "Each pair takes time by the product of the lengths: leave out pairs that cannot "
+		 "be alike first (length, first letters, real_quick_ratio), set the first text "
+		 "once (set_seq2), or use rapidfuzz.",
+	 .is_usual = true,
+	 .names = {NULL},
+	 .origins = {"/difflib.py", NULL}},
+	{.what = "reading the environment's variables",
+	 .advice = "Read each variable once and keep what it says: os.environ encodes and decodes "
+		   "its text at each look-up.",
+	 .names = {"_Environ.*", NULL}},
 	{.what = "converting dates (datetime, calendar)",
 	 .advice = "Convert each date once, keep times as numbers, or compute with them "
 		   "(fromisoformat is faster than strptime).",

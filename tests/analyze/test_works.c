@@ -243,6 +243,13 @@ static const struct sampled {
 	  {"save", "/home/user/save.py"}},
 	 WS_LEVEL_NOTE,
 	 "writing JSON at save (save.py:7), in json.dump"},
+	{{{"__memmove_avx_unaligned", LIBC},
+	  {"implement_array_function", "/usr/lib/python3/dist-packages/numpy/core/umath.so"},
+	  {"append", "/usr/lib/python3/dist-packages/numpy/lib/function_base.py"},
+	  {"collect", "/home/user/collect.py"}},
+	 WS_LEVEL_WARNING,
+	 "growing arrays and tables (append, stack, concat), each time by a copy of the whole at "
+	 "collect (collect.py:7)"},
 	{{{"collections.deque.__getitem__", PYTHON}, {"smooth", "/home/user/smooth.py"}},
 	 WS_LEVEL_WARNING,
 	 "walking through deques to items by their numbers at smooth"},

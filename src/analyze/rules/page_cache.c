@@ -64,6 +64,9 @@ static void check_stalls(const struct ws_analysis *analysis, struct ws_findings 
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_page_cache, cost,
 					cost - cost / 5);
 	ws_limit_to_users(analysis, finding, &code);
+	/* What is mapped when a program starts comes from the disk where it did not run lately. */
+	if (!code.function || ws_is_start_up(&code) || ws_is_start_up(&row->place))
+		finding->level = WS_LEVEL_NOTE;
 	finding->title =
 		ws_format("%.0f %% of the time the program waits for pages of mapped "
 			  "files or of the swap space%s",
