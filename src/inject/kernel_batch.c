@@ -553,13 +553,21 @@ static bool can_wait(const struct ws_kernel_launch *launch)
 	       !ws_kernel_lacks_counters(launch->context);
 }
 
-/* CUPTI's profiler delays launches from when it is initialised: not before there is something to
- * measure. */
+/*
+ * CUPTI's profiler delays launches from when it is initialised: not before there is something to
+ * measure. But it does not begin any more where program counters have been sampled since, which
+ * delays launches as much.
+ */
 bool ws_kernel_put_off(struct ws_kernel_launch *launch)
 {
+	const char *why;
+
 	if (batch.count && (batch.context != launch->context || !can_wait(launch)))
 		ws_kernel_measure_batch();
 	if (!can_wait(launch))
+		return false;
+	if (ws_kernel_looks_into(launch) &&
+	    !ws_kernel_find_counters(launch->context, (int)launch->device, &why))
 		return false;
 	if (ws_kernel_driver.synchronize())
 		return false;

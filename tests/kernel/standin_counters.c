@@ -40,7 +40,8 @@ static struct {
 	unsigned runs_before;
 } sass;
 
-static int profiler_used; /* its counters were asked for */
+static int profiler_used;  /* its counters were asked for */
+static int sampled_before; /* something was launched while program counters were sampled */
 
 static const struct {
 	uint32_t cbid;
@@ -307,6 +308,8 @@ CALL(ProfilerGetCounterAvailability, cupti_range_availability)
 {
 	if (standin_fault("permission"))
 		return CUPTI_ERR_INSUFFICIENT_PRIVILEGES;
+	if (sampled_before)
+		return CUPTI_ERR_NOT_SUPPORTED;
 	profiler_used = 1;
 	p->bytes = 64;
 	return 0;
@@ -656,6 +659,7 @@ static void note_function(const struct standin_call *call)
 	if (call->cbid != CBID_LAUNCH && call->cbid != CBID_LAUNCH_EX)
 		return;
 	last_symbol = call->symbol;
+	sampled_before |= sampling.enabled && !profiler_used;
 	while (i < FUNCTIONS_MOST && functions[i].symbol &&
 	       strcmp(functions[i].symbol, call->symbol) != 0)
 		i++;
