@@ -13,19 +13,26 @@
 
 enum { WS_SCRIPT_WORKS = 24 };
 
+enum ws_script_kind {
+	WS_SCRIPT_PLAIN, /* it may be just what the script is for */
+	WS_SCRIPT_LOOP,	 /* of the language: what its body does runs beside it and is its cost, too
+			  */
+	WS_SCRIPT_WASTE, /* a cheaper way is known, and nothing is lost by it */
+};
+
 struct ws_script_work {
 	const char *what; /* "most of it goes into ..."; NULL ends the list */
 	const char *advice;
 	double least; /* the share of the interpreter's time from which on it is named */
-	/* A loop of the language, whose body's operations run beside it: they are its cost, too. */
-	bool is_loop;
+	enum ws_script_kind kind;
 	const char *names[24];
 	const char *words[8]; /* of the statements that ask for it; the first NULL ends them */
 	double gain;	      /* the part of it that the advice saves; 0: half */
 	/* It has no functions of its own: other work within that of the next in the list, which
 	 * calls code of the script back for each comparison. Its cost is that of both. */
 	bool is_callback;
-	bool is_little; /* such code can do hardly anything without it */
+	bool is_little;	   /* such code can do hardly anything without it */
+	const char *waste; /* a statement that makes it WS_SCRIPT_WASTE; NULL for none */
 };
 
 struct ws_interpreter {

@@ -115,6 +115,34 @@ def a_search_in_javascript_is_named():
     check_absent(report, "slow-stage")
 
 
+JSON_COPY = """let state = [];
+for (let i = 0; i < 300; i++) state.push({ id: i, name: 'item ' + i, tags: ['a', 'b', 'c'] });
+for (let round = 0; round < 8000; round++) {
+  const next = JSON.parse(JSON.stringify(state));
+  next[round % 300].id++;
+  state = next;
+}
+console.log(state[0].id);
+"""
+
+SUMMARY = """const list = [];
+for (let i = 0; i < 300; i++) list.push({ id: i, name: 'item ' + i, tags: ['a', 'b', 'c'] });
+const text = JSON.stringify(list);
+let sum = 0;
+for (let round = 0; round < 8000; round++) sum += JSON.parse(text)[round % 300].id;
+console.log(sum);
+"""
+
+
+@live
+def copying_by_json_is_waste_and_reading_it_is_not():
+    """Of the same operations, only those are a warning that are never what a script is for."""
+    for name, program, level in ("copy", JSON_COPY, "warning"), ("summary", SUMMARY, "note"):
+        report = run_script("node", name + ".js", program)
+        check_first(report, "script-work", "reading or writing JSON", "JSON.parse(")
+        same(report["findings"][0]["severity"], level, name)
+
+
 COMPUTE = """let v = 1;
 for (let i = 0; i < 300000000; i++) v = (v * 31 + i) % 1000003;
 console.log(v);
@@ -177,7 +205,9 @@ done
 
 @live
 def a_script_that_asks_again_after_a_pause_is_named():
-    check_first(run_script("bash", "poll.sh", POLL), "sleeping", "sleep at line 4: while [ ! -e")
+    report = run_script("bash", "poll.sh", POLL)
+    check_first(report, "sleeping", "sleep at line 4: while [ ! -e")
+    same(report["findings"][0]["severity"], "warning")
 
 
 # Beside the pauses, as many short processes as make a finding of their own.

@@ -278,16 +278,16 @@ bool ws_runs_users_script(const struct ws_model *model, uint32_t process)
 /* The process that started another one. */
 static uint32_t find_starter(const struct ws_names_by_id *who, const struct ws_process_info *child)
 {
+	enum { MOST_EXECS = 16 }; /* in a damaged report, a parent may be any number */
 	uint32_t parent = child->parent;
 
 	/* What it was before it called exec. */
-	while (parent && ws_find_process(who, parent)->pid == child->pid)
+	for (unsigned i = 0; i < MOST_EXECS && ws_find_process(who, parent)->pid == child->pid; i++)
 		parent = ws_find_process(who, parent)->parent;
 	return parent;
 }
 
-/* A program such as find or xargs that a script of the user's has start others. */
-static bool is_tool_of_script(const struct ws_model *model, uint32_t process)
+bool ws_is_tool_of_script(const struct ws_model *model, uint32_t process)
 {
 	return ws_runs_users_script(model,
 				    find_starter(model->who, ws_find_process(model->who, process)));
@@ -301,7 +301,7 @@ static bool is_fault_of_script(const struct ws_analysis *analysis,
 	return children->count >= MANY_CHILDREN &&
 	       ws_analysis_share(analysis, on_path) >= MOST_OF_TIME &&
 	       (ws_runs_users_script(analysis->model, children->parent) ||
-		is_tool_of_script(analysis->model, children->parent));
+		ws_is_tool_of_script(analysis->model, children->parent));
 }
 
 /* Copying a process: the larger it is, the longer. */
@@ -534,7 +534,7 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 		put_python_line(analysis, &starter, finding, &what);
 	else if ((row->place.function || row->name) &&
 		 !ws_runs_users_script(analysis->model, children.parent) &&
-		 !is_tool_of_script(analysis->model, children.parent))
+		 !ws_is_tool_of_script(analysis->model, children.parent))
 		ws_breakdown_put_row(analysis->model, row, &what);
 	else
 		put_starter(analysis, &children, &what);

@@ -88,6 +88,8 @@ bool ws_is_wait_for_output(const struct ws_analysis *analysis, const struct ws_b
 /* Whether a process is a shell, or an interpreter such as Perl's, that runs a script, and not one
  * of the system's. */
 bool ws_runs_users_script(const struct ws_model *model, uint32_t process);
+/* Whether such a script started a process, such as find, xargs or sleep. */
+bool ws_is_tool_of_script(const struct ws_model *model, uint32_t process);
 /* Append the beginning of a command line, on one line. */
 void ws_put_command(const char *command, struct ws_text *text);
 

@@ -4,6 +4,7 @@
 #include "analyze/stack_sums.h"
 
 #define LEAST_SHARE 0.3
+#define MOST 0.5
 
 enum { KEY_INTERPRETER = 8 }; /* the key of a stack: the interpreter's number above its work's */
 
@@ -117,7 +118,7 @@ static uint32_t choose_work(const struct script_time *time, uint64_t *ns)
 		kind = ws_get_script_work(time->interpreter, work);
 		if ((double)time->works[work] < kind->least * (double)time->ns)
 			continue;
-		*ns = time->works[work] + (kind->is_loop ? time->works[0] : 0) +
+		*ns = time->works[work] + (kind->kind == WS_SCRIPT_LOOP ? time->works[0] : 0) +
 		      (kind->is_callback ? time->works[work + 1] : 0);
 		return work;
 	}
@@ -158,6 +159,14 @@ static bool has_loop(const struct ws_model *model, const struct ws_process_info 
 	return has;
 }
 
+/* Where most of the time goes into what there is a cheaper way for; `lines` are the statements. */
+static bool is_waste(const struct ws_analysis *analysis, const struct ws_script_work *kind,
+		     uint64_t ns, const char *lines)
+{
+	return kind && ws_analysis_share(analysis, ns) >= MOST &&
+	       (kind->kind == WS_SCRIPT_WASTE || (kind->waste && strstr(lines, kind->waste)));
+}
+
 static void report_script(const struct ws_analysis *analysis, const struct script_time *time,
 			  uint64_t on_path, struct ws_findings *findings)
 {
@@ -180,15 +189,18 @@ static void report_script(const struct ws_analysis *analysis, const struct scrip
 	ns = ws_min(ns, on_path);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_script_work, ns,
 					kind ? (uint64_t)((double)ns * find_gain(kind)) : 0);
-	finding->level = WS_LEVEL_NOTE;
 	if (process)
 		ws_put_script(process->cmdline, &script);
 	if (kind)
 		ws_text_printf(&what, ", mostly for %s", kind->what);
-	if (kind && process && kind->is_loop && has_loop(analysis->model, process))
+	if (kind && process && kind->kind == WS_SCRIPT_LOOP && has_loop(analysis->model, process))
 		search = ws_put_script_loop(analysis->model, process->cmdline, 1, &what);
 	else if (kind && process)
 		ws_put_script_statements(analysis->model, process->cmdline, kind, &what);
+	finding->level =
+		ws_min(finding->level, is_waste(analysis, kind, ns, ws_text_or(what.text, ""))
+					       ? WS_LEVEL_WARNING
+					       : WS_LEVEL_NOTE);
 	finding->title = ws_format("%.0f %% of the time %s computes in %s%s",
 				   100 * ws_analysis_share(analysis, ws_min(time->ns, on_path)),
 				   interpreter->name, ws_text_or(script.text, "a script"),
@@ -247,7 +259,9 @@ const struct ws_rule ws_rule_script_work = {
 		 "texts; a loop's body counts with it. Which line runs is not recorded: those are "
 		 "named that have a statement which asks for it, where they are few; else the "
 		 "innermost loop by the script's text. A note, "
-		 "since it may be just what the script is for.",
+		 "since it may be just what the script is for, but a warning where half of the "
+		 "time or more goes into searching, moving, copying or compiling anew, for which "
+		 "cheaper ways are known.",
 	.find_obstacle = ws_need_samples,
 	.by_samples = true,
 	.query = ws_proof_code,

@@ -110,7 +110,11 @@ static void check_pauses(const struct ws_analysis *analysis, struct ws_findings 
 		return;
 	ws_breakdown_put_row(analysis->model, row, &what);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_sleeping, all, all);
-	ws_limit_to_users(analysis, finding, &row->place);
+	if (ws_is_tool_of_script(analysis->model,
+				 ws_find_thread(analysis->model->who, row->thread)->process))
+		finding->level = ws_min(finding->level, WS_LEVEL_WARNING);
+	else
+		ws_limit_to_users(analysis, finding, &row->place);
 	if (sleep_side_by_side(analysis->model, all))
 		finding->level = WS_LEVEL_NOTE;
 	finding->title = ws_format("The program sleeps: %s", ws_text_or(what.text, ""));
@@ -136,7 +140,8 @@ const struct ws_rule ws_rule_sleeping = {
 	.title = "Sleeping on the critical path",
 	.about = "Calls that sleep for a time (nanosleep, usleep, select without descriptors) take "
 		 "2 % of the critical path or more, a note where four threads or more sleep at the "
-		 "same time; or waits with a time limit that no thread "
+		 "same time, a warning at most in scripts of shells; or waits with a time limit "
+		 "that no thread "
 		 "ended, 5 %.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_waits,
