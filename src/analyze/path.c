@@ -20,7 +20,7 @@
 #include "base/search.h"
 #include "base/sort.h"
 
-enum { MOST_JUMPS = 16, MOST_ORIGINS = 8, MOST_EXECS = 16, BLOCKED_LAUNCH_NS = 100000 };
+enum { MOST_JUMPS = 16, MOST_ORIGINS = 8, BLOCKED_LAUNCH_NS = 100000 };
 /* From the end of a thread to that of the wait for it; a process gives its memory back in between,
  * a millisecond for some megabytes. */
 enum { WAKING_NS = 1000000, LEAVING_NS = 100000000 };
@@ -176,15 +176,9 @@ static bool has_run_before(const struct ws_model *model, uint32_t thread, uint64
  */
 static bool is_child(const struct ws_model *model, uint32_t id, uint32_t process)
 {
-	const struct ws_process_info *info = ws_find_process(model->who, id), *parent;
+	const struct ws_process_info *info = ws_find_process(model->who, id);
 
-	for (unsigned i = 0; i < MOST_EXECS; i++) {
-		parent = ws_find_process(model->who, info->parent);
-		if (!info->parent || parent->pid != info->pid)
-			break;
-		info = parent;
-	}
-	return info->parent == process;
+	return ws_find_first_image(model->who, info)->parent == process;
 }
 
 /* The thread that ended closest to `at`: for a join of the same process, for a wait for a child of
@@ -293,6 +287,13 @@ uint32_t ws_path_find_starter(const struct ws_model *model, uint32_t thread, uin
 	return parent;
 }
 
+static bool is_at_work(const struct ws_model *model, uint32_t thread, uint64_t at)
+{
+	const struct ws_model_state *state = ws_model_find_state(model, thread, at);
+
+	return state && state->end >= at && state->doing != WS_DOING_WAIT && !state->lost;
+}
+
 static bool is_waiting(const struct ws_model *model, uint32_t thread, uint64_t at)
 {
 	const struct ws_model_state *state = ws_model_find_state(model, thread, at);
@@ -344,7 +345,7 @@ static bool return_to_origin(struct walk *walk, const struct ws_piece *piece, ui
 		struct origin origin = walk->origins[i];
 
 		if (start >= origin.since ||
-		    (origin.since >= walk->at && is_waiting(walk->model, origin.thread, walk->at)))
+		    (origin.since >= walk->at && !is_at_work(walk->model, origin.thread, walk->at)))
 			continue;
 		walk->origin_count = i;
 		add_piece(walk, *piece, origin.since);

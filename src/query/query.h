@@ -106,6 +106,10 @@ struct ws_names_by_id *ws_who_open(const struct ws_report *report);
 /* Never NULL: unknown ids give an "unknown" entry. */
 const struct ws_thread_info *ws_find_thread(const struct ws_names_by_id *who, uint32_t id);
 const struct ws_process_info *ws_find_process(const struct ws_names_by_id *who, uint32_t id);
+/* What a process was when it was started: exec makes another one of it, whose parent is what it was
+ * before. */
+const struct ws_process_info *ws_find_first_image(const struct ws_names_by_id *who,
+						  const struct ws_process_info *process);
 uint32_t ws_highest_thread_id(const struct ws_names_by_id *who); /* highest id */
 uint32_t ws_highest_process_id(const struct ws_names_by_id *who);
 void ws_who_close(struct ws_names_by_id *who);

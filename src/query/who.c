@@ -202,6 +202,21 @@ const struct ws_process_info *ws_find_process(const struct ws_names_by_id *who, 
 	return &who->processes[id];
 }
 
+const struct ws_process_info *ws_find_first_image(const struct ws_names_by_id *who,
+						  const struct ws_process_info *process)
+{
+	enum { MOST_EXECS = 16 }; /* in a damaged report, a parent may be any number */
+
+	for (unsigned i = 0; i < MOST_EXECS; i++) {
+		const struct ws_process_info *before = ws_find_process(who, process->parent);
+
+		if (!process->parent || before->pid != process->pid)
+			break;
+		process = before;
+	}
+	return process;
+}
+
 uint32_t ws_highest_thread_id(const struct ws_names_by_id *who)
 {
 	return who->thread_count;

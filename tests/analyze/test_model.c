@@ -589,16 +589,16 @@ static void write_children(const char *path)
 	assert_int_equal(ws_writer_close(writer, &err), 0);
 }
 
-static void path_goes_through_a_child_that_is_waited_for(void **state)
+/* One piece of a path: the thread, whether it runs, and the end in ms. */
+struct expected_piece {
+	uint32_t thread;
+	enum ws_piece_kind kind;
+	uint64_t end;
+};
+
+static void check_path(void (*write)(const char *path), const struct expected_piece *expected,
+		       size_t count)
 {
-	/* In the order of the path: the thread, whether it runs, and the end in ms. */
-	static const struct {
-		uint32_t thread;
-		enum ws_piece_kind kind;
-		uint64_t end;
-	} expected[] = {{1, WS_PIECE_RUN, 10},	 {3, WS_PIECE_RUN, 20},	 {2, WS_PIECE_RUN, 94},
-			{1, WS_PIECE_WAIT, 100}, {1, WS_PIECE_RUN, 120}, {1, WS_PIECE_WAIT, 125},
-			{1, WS_PIECE_RUN, 126}};
 	struct ws_model_options all = {.to = UINT64_MAX};
 	struct ws_analysis *analysis;
 	struct ws_report *report;
@@ -606,9 +606,8 @@ static void path_goes_through_a_child_that_is_waited_for(void **state)
 	char path[64];
 	size_t at = 0;
 
-	(void)state;
 	snprintf(path, sizeof(path), "test_model.%d.wsrep", (int)getpid());
-	write_children(path);
+	write(path);
 	report = ws_report_open_plain(path, &err);
 	assert_non_null(report);
 	analysis = ws_analysis_open(report, &all, &err);
@@ -618,16 +617,73 @@ static void path_goes_through_a_child_that_is_waited_for(void **state)
 
 		if (piece->end - piece->start < 100000) /* between being woken and running */
 			continue;
-		assert_true(at < sizeof(expected) / sizeof(*expected));
+		assert_true(at < count);
 		assert_int_equal(piece->thread, expected[at].thread);
 		assert_int_equal(piece->kind, expected[at].kind);
 		assert_int_equal((piece->end + 500000) / 1000000, expected[at].end);
 		at++;
 	}
-	assert_int_equal(at, sizeof(expected) / sizeof(*expected));
+	assert_int_equal(at, count);
 	ws_analysis_close(analysis);
 	ws_report_close(report);
 	unlink(path);
+}
+
+static void path_goes_through_a_child_that_is_waited_for(void **state)
+{
+	static const struct expected_piece expected[] = {
+		{1, WS_PIECE_RUN, 10},	 {3, WS_PIECE_RUN, 20},	 {2, WS_PIECE_RUN, 94},
+		{1, WS_PIECE_WAIT, 100}, {1, WS_PIECE_RUN, 120}, {1, WS_PIECE_WAIT, 125},
+		{1, WS_PIECE_RUN, 126}};
+
+	(void)state;
+	check_path(write_children, expected, sizeof(expected) / sizeof(*expected));
+}
+
+/* The main process waits for a child that waits for something unknown, then for two, one of which
+ * waits for the other. */
+static void write_children_in_turn(const char *path)
+{
+	struct ws_writer_opts options = {.overwrite = true, .block_rows = 64};
+	struct ws_err err = {""};
+	struct ws_writer *writer = ws_writer_create(path, &options, &err);
+	const uint64_t ms = 1000000, starts[] = {0, 1, 10, 61, 62}, ends[] = {0, 92, 50, 82, 90};
+	uint32_t function;
+
+	assert_non_null(writer);
+	function = ws_writer_string(writer, "wait4", 5);
+	for (uint32_t id = 1; id <= 4; id++) {
+		ROW(writer, process, .id = id, .pid = 9 + id, .start = starts[id] * ms,
+		    .parent = id > 1, .ppid = id > 1 ? 10 : 1,
+		    .origin = id > 1 ? WS_ORIGIN_FORK : WS_ORIGIN_TARGET);
+		ROW(writer, process_end, .process = id, .end = ends[id] * ms,
+		    .reason = WS_END_EXIT);
+		ROW(writer, thread, .id = id, .process = id, .tid = 9 + id,
+		    .start = starts[id] * ms);
+	}
+	add_turn(writer, 1, 1, 11, 0);
+	add_turn(writer, 2, 10, 20, 0);
+	add_turn(writer, 2, 25, 50, 0);
+	add_turn(writer, 1, 50, 63, 2);
+	add_turn(writer, 3, 61, 82, 0);
+	add_turn(writer, 4, 62, 70, 0);
+	add_turn(writer, 4, 80, 90, 3);
+	add_turn(writer, 1, 90, 92, 4);
+	ROW(writer, osrt, .start = 11 * ms, .end = 50 * ms, .thread = 1, .name = function);
+	ROW(writer, osrt, .start = 63 * ms, .end = 90 * ms, .thread = 1, .name = function);
+	ROW(writer, collection, .start = ms, .end = 92 * ms);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+}
+
+static void path_goes_to_no_thread_that_has_not_begun(void **state)
+{
+	static const struct expected_piece expected[] = {
+		{1, WS_PIECE_RUN, 10}, {2, WS_PIECE_RUN, 20}, {2, WS_PIECE_WAIT, 25},
+		{2, WS_PIECE_RUN, 50}, {1, WS_PIECE_RUN, 61}, {3, WS_PIECE_RUN, 80},
+		{4, WS_PIECE_RUN, 90}, {1, WS_PIECE_RUN, 92}};
+
+	(void)state;
+	check_path(write_children_in_turn, expected, sizeof(expected) / sizeof(*expected));
 }
 
 enum { TURNS = 4000, RUN_NS = 5000, WAKING_NS = 20000 };
@@ -925,6 +981,7 @@ int main(void)
 		cmocka_unit_test(searching_ahead_finds_what_bisection_finds),
 		cmocka_unit_test(joined_threads_stay_on_the_path),
 		cmocka_unit_test(path_goes_through_a_child_that_is_waited_for),
+		cmocka_unit_test(path_goes_to_no_thread_that_has_not_begun),
 		cmocka_unit_test(handing_over_costs_what_is_no_work),
 		cmocka_unit_test(samples_are_sorted_by_thread_and_time),
 		cmocka_unit_test(brief_ranges_have_their_shares),

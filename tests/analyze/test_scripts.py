@@ -227,6 +227,39 @@ cat lines.*
 """
 
 
+PACK = """
+pack() {
+    %s -c "a = 0
+for i in range(%d): a += i * i
+print(a)" > "sum$1"
+}
+for n in 1 2 3 4; do
+    pack $n
+done
+cat sum? | wc -c
+"""
+
+
+@live
+def programs_that_a_script_runs_one_after_the_other_are_named():
+    """The path goes back through all of them, although those of the pipeline at its end wait for
+    each other and began later.
+    """
+    report = run_script("bash", "pack.sh", PACK % (sys.executable, 2000000))
+    check_first(report, "children-in-turn", "4 processes", "at line 3", "xargs -P")
+
+
+@live
+def short_processes_cost_no_more_than_they_take():
+    """Ten that do nothing are no reason for the time of two that compute."""
+    script = "for n in 1 2 3 4 5 6 7 8 9 10; do %s; done\n" % shutil.which("true")
+    script += '%s -c "for i in range(12000000): i * i"\n' % sys.executable * 2
+    report = run_script("bash", "mixed.sh", script)
+    titles = [found["title"] for found in report["findings"]]
+    if any("short processes" in title for title in titles):
+        raise AssertionError(titles)
+
+
 @live
 def pauses_are_no_starting_of_processes():
     report = run_script("bash", "pauses.sh", PAUSES)

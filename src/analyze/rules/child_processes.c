@@ -278,13 +278,7 @@ bool ws_runs_users_script(const struct ws_model *model, uint32_t process)
 /* The process that started another one. */
 static uint32_t find_starter(const struct ws_names_by_id *who, const struct ws_process_info *child)
 {
-	enum { MOST_EXECS = 16 }; /* in a damaged report, a parent may be any number */
-	uint32_t parent = child->parent;
-
-	/* What it was before it called exec. */
-	for (unsigned i = 0; i < MOST_EXECS && ws_find_process(who, parent)->pid == child->pid; i++)
-		parent = ws_find_process(who, parent)->parent;
-	return parent;
+	return ws_find_first_image(who, child)->parent;
 }
 
 bool ws_is_tool_of_script(const struct ws_model *model, uint32_t process)
@@ -378,9 +372,8 @@ void ws_put_command(const char *command, struct ws_text *text)
 		ws_text_puts(text, "...");
 }
 
-/* Of the user's script that started a process. */
-static void put_line_of_start(const struct ws_model *model, const struct ws_process_info *child,
-			      struct ws_text *text)
+void ws_put_line_of_start(const struct ws_model *model, const struct ws_process_info *child,
+			  struct ws_text *text)
 {
 	uint32_t parent = find_starter(model->who, child);
 
@@ -395,7 +388,7 @@ static void put_starting_line(const struct ws_model *model, const struct ws_proc
 	char *title = finding->title;
 	struct ws_text line = {0};
 
-	put_line_of_start(model, child, &line);
+	ws_put_line_of_start(model, child, &line);
 	finding->title = ws_format("%s%s", title, ws_text_or(line.text, ""));
 	free(title);
 	ws_text_free(&line);
@@ -480,7 +473,7 @@ static void put_starter(const struct ws_analysis *analysis, const struct short_c
 	ws_put_command(info->cmdline, text);
 	ws_text_printf(text, " [%u]", info->pid);
 	put_script_lines(analysis, children, text);
-	put_line_of_start(analysis->model, info, text);
+	ws_put_line_of_start(analysis->model, info, text);
 }
 
 /* Starting and waiting are over so soon that no stack of theirs was recorded. */
@@ -511,6 +504,25 @@ static const char *choose_advice(const struct ws_model *model, uint32_t parent)
 	       "run several at once.";
 }
 
+/* The part of the path in processes that live long, and are not the one that starts short ones. */
+static uint64_t sum_long_children(const struct ws_analysis *analysis,
+				  const struct short_children *children)
+{
+	const struct ws_model *model = analysis->model;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < analysis->breakdown.count; i++) {
+		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
+		uint32_t process = ws_find_thread(model->who, row->thread)->process;
+		const struct ws_process_info *info = ws_find_process(model->who, process);
+
+		if (row->thread && process != model->process && process != children->parent &&
+		    !is_short_child(info, info) && is_costly(analysis, row))
+			sum += row->ns;
+	}
+	return sum;
+}
+
 static void check_children(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	struct short_children children = count_short_children(analysis);
@@ -523,7 +535,8 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 
 	if (run_side_by_side(analysis->model->who, &children))
 		return;
-	if (!row || children.count < LEAST_CHILDREN || ws_analysis_share(analysis, on_path) < 0.1) {
+	if (!row || children.count < LEAST_CHILDREN || ws_analysis_share(analysis, on_path) < 0.1 ||
+	    sum_long_children(analysis, &children) > on_path / 2) {
 		check_long_child(analysis, findings);
 		return;
 	}

@@ -16,13 +16,19 @@ struct turns {
 	const char *program; /* that all of them run */
 	uint64_t count;
 	uint64_t alive, any_alive; /* ns: the sum of all; with at least one */
-	struct ws_span longest;
+	const struct ws_process_info *longest;
 };
 
-static bool is_of_turns(const struct ws_process_info *info, const struct turns *turns)
+static uint64_t measure_life(const struct ws_process_info *info)
 {
-	return info->parent == turns->parent && info->end != WS_NO_TIME &&
-	       info->end >= info->start + LONG_CHILD_NS && !strcmp(info->name, turns->program);
+	return info->end == WS_NO_TIME ? 0 : info->end - ws_min(info->start, info->end);
+}
+
+static bool is_of_turns(const struct ws_names_by_id *who, const struct ws_process_info *info,
+			const struct turns *turns)
+{
+	return measure_life(info) >= LONG_CHILD_NS && !strcmp(info->name, turns->program) &&
+	       ws_find_first_image(who, info)->parent == turns->parent;
 }
 
 static void measure_turns(const struct ws_analysis *analysis, struct turns *turns)
@@ -33,13 +39,13 @@ static void measure_turns(const struct ws_analysis *analysis, struct turns *turn
 	for (uint32_t id = 1; id <= ws_highest_process_id(who); id++) {
 		const struct ws_process_info *info = ws_find_process(who, id);
 
-		if (!is_of_turns(info, turns))
+		if (!is_of_turns(who, info, turns))
 			continue;
 		turns->count++;
-		turns->alive += info->end - info->start;
+		turns->alive += measure_life(info);
 		ws_spans_add(&spans, info->start, info->end);
-		if (info->end - info->start > turns->longest.end - turns->longest.start)
-			turns->longest = (struct ws_span){info->start, info->end};
+		if (!turns->longest || measure_life(info) > measure_life(turns->longest))
+			turns->longest = info;
 	}
 	ws_spans_merge(&spans);
 	for (size_t i = 0; i < spans.count; i++)
@@ -59,7 +65,7 @@ static void find_turns(const struct ws_analysis *analysis, struct turns *most)
 		struct turns turns = {.parent = analysis->model->process, .program = info->name};
 
 		if ((most->program && !strcmp(most->program, info->name)) ||
-		    !is_of_turns(info, &turns))
+		    !is_of_turns(who, info, &turns))
 			continue;
 		measure_turns(analysis, &turns);
 		tried++;
@@ -98,7 +104,9 @@ static void check_turns(const struct ws_analysis *analysis, struct ws_findings *
 					cost - cost / side_by_side);
 	code = ws_find_wait_place(analysis);
 	ws_limit_to_users(analysis, finding, &code);
-	ws_put_at_place(analysis, &code, &place);
+	ws_put_line_of_start(analysis->model, turns.longest, &place);
+	if (!place.text)
+		ws_put_at_place(analysis, &code, &place);
 	finding->level = ws_min(finding->level, WS_LEVEL_WARNING);
 	finding->title = ws_format(
 		"%llu processes (%s) run one after the other, %.3g s each, and each is waited "
@@ -111,8 +119,8 @@ static void check_turns(const struct ws_analysis *analysis, struct ws_findings *
 			  "and wait, a pool, xargs -P, & and wait in a shell), where none needs "
 			  "what another one makes.");
 	finding->assumption = ws_strdup("they run side by side on all cores");
-	ws_finding_add_evidence(finding, "the longest of them", NULL, turns.longest.start,
-				turns.longest.end);
+	ws_finding_add_evidence(finding, "the longest of them", NULL, turns.longest->start,
+				turns.longest->end);
 	ws_text_free(&place);
 }
 

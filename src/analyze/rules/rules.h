@@ -101,6 +101,9 @@ void ws_say_lone_worker(const struct ws_analysis *analysis, const struct ws_brea
 void ws_say_results_in_turn(const struct ws_analysis *analysis, uint32_t thread,
 			    struct ws_finding *finding);
 
+/* Append the line of the user's script that started a process: ", gzip at line 8: gzip ...". */
+void ws_put_line_of_start(const struct ws_model *model, const struct ws_process_info *child,
+			  struct ws_text *text);
 /* Append to the title where the user's script starts the process of a thread. */
 void ws_put_starting_line(const struct ws_analysis *analysis, uint32_t thread,
 			  struct ws_finding *finding);
