@@ -262,11 +262,11 @@ static void symbolise_kernel(struct symbol_batch *batch)
 
 /* ---- generated code ---- */
 
-static void load_jit_names(struct symbol_batch *batch, struct ws_jit *jit)
+/* What the files of those that generate code say. */
+static void load_jit_files(const struct symbol_batch *batch, struct ws_jit *jit)
 {
 	const struct ws_module *module = batch->wanted[0].module;
 	const struct ws_symbol_opts *options = batch->opts;
-	const char *map;
 	char *path;
 
 	for (size_t i = 0; i < options->dir_count; i++) {
@@ -282,9 +282,17 @@ static void load_jit_names(struct symbol_batch *batch, struct ws_jit *jit)
 	free(path);
 	if (module->dump)
 		ws_jit_read_file(jit, module->dump, options->since_s, options->until_s, NULL);
-	map = jit->count || !options->get_jit_map
-		      ? NULL
-		      : options->get_jit_map(options->getting_jit_map, module->key);
+	ws_jit_sort(jit);
+}
+
+/* What was found in the memory of the process. */
+static void load_jit_memory(const struct symbol_batch *batch, struct ws_jit *jit)
+{
+	const struct ws_symbol_opts *options = batch->opts;
+	const char *map = options->get_jit_map ? options->get_jit_map(options->getting_jit_map,
+								      batch->wanted[0].module->key)
+					       : NULL;
+
 	if (map)
 		ws_jit_read_memory(jit, map, strlen(map));
 	ws_jit_sort(jit);
@@ -292,22 +300,27 @@ static void load_jit_names(struct symbol_batch *batch, struct ws_jit *jit)
 
 static void symbolise_jit(struct symbol_batch *batch)
 {
-	struct ws_jit jit = {0};
+	struct ws_jit files = {0}, memory = {0};
 
-	load_jit_names(batch, &jit);
+	load_jit_files(batch, &files);
+	load_jit_memory(batch, &memory);
 	for (size_t i = 0; i < batch->count; i++) {
 		struct ws_symbol symbol = {.file = ""};
-		const char *name = ws_jit_find(&jit, batch->addresses[i], &symbol.address,
+		const char *name = ws_jit_find(&files, batch->addresses[i], &symbol.address,
 					       &symbol.file, &symbol.line);
 		char *plain = NULL;
 
+		if (!name) /* methods that are interpreted have no code in a file */
+			name = ws_jit_find(&memory, batch->addresses[i], &symbol.address,
+					   &symbol.file, &symbol.line);
 		if (name)
 			plain = ws_demangle(name);
 		symbol.name = plain;
 		emit_symbol(batch, i, symbol);
 		free(plain);
 	}
-	ws_jit_free(&jit);
+	ws_jit_free(&files);
+	ws_jit_free(&memory);
 }
 
 /* ---- all ---- */
