@@ -231,7 +231,8 @@ def time_by_signals_is_what_threads_used(t):
 
 def limited(t, to, during, *options):
     """A recording while the kernel's limit of samples a second is `to`, from the start or from a
-    moment `during` the run on.
+    moment `during` the run on. The limit is the machine's, and takes samples from every recording
+    that runs beside: the tests of this suite run alone.
     """
     path = "/proc/sys/kernel/perf_event_max_sample_rate"
     with open(path) as f:
@@ -263,7 +264,7 @@ def limited(t, to, during, *options):
     return Rows(t.path("r")), said
 
 
-@test("sampling", ("root",))
+@test("limit", ("root",))
 def a_lower_limit_is_said_and_costs_no_time(t):
     for during in (False, True):
         rows, said = limited(t, "500", during, "--force-overwrite=true")
