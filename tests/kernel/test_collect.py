@@ -2,6 +2,7 @@
 test_collect.py WARPSIGHT APP FOLDER_OF_STANDINS
 """
 
+import contextlib
 import csv
 import glob
 import json
@@ -30,6 +31,22 @@ def environment(**more):
     env = dict(os.environ, LD_LIBRARY_PATH=FOLDER, CUDA_HOME=home, **more)
     env.pop("CUDA_INJECTION64_PATH", None)
     return env
+
+
+@contextlib.contextmanager
+def before_everything_else():
+    """What runs inside waits for no core, if root asks for it: a launch that takes longer than a
+    millisecond, though only because it waited, has its caches prepared in another way.
+    """
+    policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, policy, parameter)
 
 
 def measure(*args, fault=None, what="", metrics=METRICS, status=0):
@@ -565,6 +582,7 @@ def what_other_modes_of_replay_leave_out_is_said():
 
 
 @tap.test
+@before_everything_else()
 def each_pass_is_preceded_by_a_run():
     """So addresses have been translated, and warm caches hold what the kernel leaves there. Where
     the driver does not empty caches, other memory is read instead, which fills them."""
@@ -998,6 +1016,7 @@ def count_copies(*args, **options):
 
 
 @tap.test
+@before_everything_else()
 def the_first_pass_finds_what_saving_leaves_in_warm_caches():
     """That of samples over time where there are any, as with Nsight Compute, else one of counters:
     all memory is read before it."""

@@ -137,7 +137,7 @@ def second_thread():
 
 
 def waiter():
-    time.sleep(0.3)
+    time.sleep(1)
 
 
 def threads():
