@@ -13,8 +13,8 @@ second=$build/meson-logs/second-aarch64-run.sh.json
 tap=$(mktemp)
 trap 'rm -rf "$tap"' EXIT
 tests="intervals figures store-query store-files store-format-document nvtx-convert nvtx-hook
-	nvtx-payload nvtx-rows osrt osrt-forward record cuda-1 cuda-2 cuda-parts symbols-parts options
-	python-reader import-kineto fold"
+	nvtx-payload nvtx-rows osrt osrt-forward record cuda-1 cuda-2 cuda-parts symbols-parts
+	options python-reader import-kineto fold"
 
 if [ "$what" != test ]; then
 	scripts/aarch64-root.sh "$root"
