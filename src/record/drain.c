@@ -11,11 +11,13 @@
 #include "base/mem.h"
 #include "base/choose.h"
 #include "record/from_cuda.h"
+#include "record/perf.h"
 #include "record/proc.h"
 #include "record/python.h"
 
 #define TEXTS_MOST (1u << 20)
-#define COMMIT_NS 20000000u	/* between commits in a round */
+#define COMMIT_NS 20000000u /* between commits in a round */
+#define STORM_NS 10000000u  /* after the first look that found a bunch, and no newer one since */
 #define PIECES_MOST (64u << 20) /* bytes of a text that comes in several records */
 
 static void (*const converters[WS_REC_COUNT])(struct ws_stream *, const struct ws_rec *) = {
@@ -422,6 +424,36 @@ bool ws_drain_has_backlog(const struct ws_drain *drain, uint32_t chunks)
 	return false;
 }
 
+/*
+ * Whether the thread calls a library without pause: it collects calls in bunches, and has begun
+ * one lately. Each sample of such a thread delays those that wait for it, too.
+ */
+static bool look_for_storm(const struct ws_drain *drain, struct ws_ring_state *ring_state,
+			   uint64_t now)
+{
+	const struct ws_stream *stream = &ring_state->stream;
+	uint64_t bunch = ws_read_shared(ring_state->ring->bunch.start);
+
+	if (bunch != ring_state->bunch)
+		ring_state->bunch_seen = now;
+	ring_state->bunch = bunch;
+	if (!ws_read_shared(ring_state->ring->bunch.dense) ||
+	    now - ring_state->bunch_seen >= STORM_NS)
+		return false;
+	if (stream->proc->pid_ns == drain->area->pid_ns)
+		ws_perf_note_storm(drain->perf, stream->tid, now);
+	return true;
+}
+
+bool ws_drain_look_for_storms(struct ws_drain *drain, uint64_t now)
+{
+	bool found = false;
+
+	for (uint32_t i = 0; i < drain->slots_used; i++)
+		found |= drain->slot[i] && look_for_storm(drain, drain->slot[i], now);
+	return found;
+}
+
 static uint64_t drain_round(struct ws_drain *drain, bool last)
 {
 	uint64_t bytes = 0;
@@ -448,6 +480,7 @@ static uint64_t drain_round(struct ws_drain *drain, bool last)
 			snapshot_rings(drain, ring_state);
 		}
 	ws_clock_read(drain->clock);
+	ws_drain_look_for_storms(drain, drain->clock->readings[drain->clock->n - 1].raw);
 	drain->last_commit = drain->clock->readings[drain->clock->n - 1].raw;
 	if (drain->ops.before_convert)
 		drain->ops.before_convert(drain->ops.ctx);

@@ -71,6 +71,9 @@ void ws_drain_perf(struct ws_drain *drain, struct ws_perf *perf);
 
 /* One round; returns the bytes of records converted. */
 uint64_t ws_drain_round(struct ws_drain *drain);
+/* Whether threads call a library without pause. Their cores are to take fewer samples from the next
+ * ws_perf_pace_samples on. `now`: ws_read_raw_ns. */
+bool ws_drain_look_for_storms(struct ws_drain *drain, uint64_t now);
 /* Between two rounds that are far apart: tell the hooks that the recorder lives, and how the time
  * passes. */
 void ws_drain_beat(struct ws_drain *drain);

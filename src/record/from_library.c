@@ -485,15 +485,6 @@ static void say_dense(struct ws_stream *stream)
 		WS_BUNCH_CALLS);
 }
 
-/* Each sample delays the other ranks too. */
-static void note_storm(const struct ws_stream *stream)
-{
-	const struct ws_drain *drain = stream->proc->drain;
-
-	if (stream->proc->pid_ns == drain->area->pid_ns)
-		ws_perf_note_storm(drain->perf, stream->tid, ws_read_raw_ns());
-}
-
 void ws_convert_library_bunch(struct ws_stream *stream, const struct ws_rec *rec)
 {
 	const struct ws_rec_library_bunch *record = (const void *)rec;
@@ -516,7 +507,6 @@ void ws_convert_library_bunch(struct ws_stream *stream, const struct ws_rec *rec
 	if (record->last_start)
 		bunch.last_start = ws_stream_time(stream, record->last_start);
 	say_dense(stream);
-	note_storm(stream);
 	write_bunch(stream, &bunch);
 }
 

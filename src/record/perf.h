@@ -95,6 +95,8 @@ bool ws_perf_wants_stack(const struct ws_perf *perf, uint32_t nth);
 /* The thread (its id outside of namespaces) calls a library without pause: its core takes fewer
  * samples for a while. `now`: ws_read_raw_ns. `perf` may be NULL. */
 void ws_perf_note_storm(struct ws_perf *perf, uint32_t tid, uint64_t now);
+/* Have each core take all of its samples, or sparse ones, as is wanted now. `perf` may be NULL. */
+void ws_perf_pace_samples(struct ws_perf *perf, uint64_t now);
 /* Write to a report, once, what was asked for and what came of it. `perf` may be NULL. */
 void ws_perf_describe(struct ws_perf *perf, struct ws_sink *sink);
 

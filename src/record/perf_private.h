@@ -504,8 +504,6 @@ void ws_perf_want_sparse(struct ws_perf *perf, struct ws_perf_ring *ring, uint64
 /* Threads switch `rate` times a second on the ring's core. `now`: ws_read_raw_ns, here and below.
  */
 void ws_perf_note_rate(struct ws_perf *perf, struct ws_perf_ring *ring, double rate, uint64_t now);
-/* Have each core take all of its samples, or sparse ones, as is wanted now. */
-void ws_perf_pace_samples(struct ws_perf *perf, uint64_t now);
 /* Forget all about sparse samples: a collection ends, and others may follow. */
 void ws_perf_take_all_samples(struct ws_perf *perf, uint64_t now);
 /* Periods of the clock for which a sample of the core at `time` stands. */

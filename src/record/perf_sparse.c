@@ -113,7 +113,7 @@ static void change_core(struct ws_perf *perf, struct ws_perf_ring *ring, uint64_
 
 void ws_perf_pace_samples(struct ws_perf *perf, uint64_t now)
 {
-	if (!perf->active || !perf->from)
+	if (!perf || !perf->active || !perf->from || perf->over)
 		return;
 	for (size_t i = 0; i < perf->set.rings_n; i++) {
 		struct ws_perf_ring *ring = &perf->set.rings[i];

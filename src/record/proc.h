@@ -76,7 +76,9 @@ struct ws_ring_state {
 	uint32_t chunk, offset; /* read so far */
 	uint32_t snap_chunk, snap_used;
 	bool ending, broken;
-	bool cut; /* the next chunk is unavailable: nothing more is read from this ring */
+	bool cut;	/* the next chunk is unavailable: nothing more is read from this ring */
+	uint64_t bunch; /* start of its bunch of library calls, ticks */
+	uint64_t bunch_seen;	      /* when that was first seen, raw ns */
 	uint64_t lost[WS_LOSS_KINDS]; /* by the thread's own count, as far as reported */
 	uint64_t damaged;	      /* places where its records could not be read */
 	/* Local texts: number -> string id, open addressing, size a power of two. */

@@ -42,6 +42,7 @@
 #define LONG_NS 4000000u	/* and at most */
 /* Where no core is free, rounds are IDLE_NS apart, and find no more than this if possible. */
 #define CROWDED_CHUNKS 128u
+#define STORM_NS 70000000u /* while threads call a library without pause */
 #define GLANCE_NS \
 	4000000u /* meanwhile the recorder looks this often whether it can go on sleeping */
 #define CLOCK_ROW_NS 1000000000u
@@ -147,12 +148,15 @@ static bool sleep_until_woken(struct ws_session *session, enum ws_sleep depth, u
 }
 
 /*
- * Each round takes a core from the target's threads, and the cache with it. So there are few, and
- * in between only looks at how far the rings have been filled. `glance`: ns between these.
+ * Each round takes a core from the target's threads, and the cache with it. So there are few,
+ * fewest while each of these threads waits for others all the time, and in between only looks at
+ * how far the rings have been filled. `glance`: ns between these.
  */
 static void sleep_in_crowd(struct ws_session *session, uint64_t ns, uint64_t glance)
 {
-	uint64_t now = ws_read_raw_ns(), until = now + ns;
+	uint64_t from = ws_read_raw_ns(), now = from, until = from + ns;
+	uint64_t storm_ns = ws_min(ws_min(ws_session_patience(session), STORM_NS),
+				   ws_python_patience(session->python));
 
 	session->slept_deep = true;
 	while (now < until) {
@@ -162,6 +166,8 @@ static void sleep_in_crowd(struct ws_session *session, uint64_t ns, uint64_t gla
 			return;
 		ws_drain_beat(session->drain);
 		now = ws_read_raw_ns();
+		until = from + (ws_drain_look_for_storms(session->drain, now) ? storm_ns : ns);
+		ws_perf_pace_samples(session->perf, now);
 	}
 }
 

@@ -564,6 +564,51 @@ static void test_crowd(void **state)
 	assert_false(ws_crowd_is_full(&crowd)); /* it is not known */
 }
 
+/* What a hook does to make a thread of its process known. */
+static struct ws_ring *register_ring(struct ws_arena *arena, uint32_t home, uint32_t tid)
+{
+	uint32_t chunk = ws_take_chunk(arena, UINT32_MAX);
+	struct ws_ring *ring = ws_chunk_at(arena, chunk);
+
+	memset((char *)ring + sizeof(ring->chunk), 0, sizeof(*ring) - sizeof(ring->chunk));
+	ring->chunk.kind = WS_CHUNK_RING;
+	atomic_store(&ring->chunk.used, WS_RING_DATA);
+	ring->process_home = home;
+	ring->pid = ring->tid = tid;
+	ring->start = ((struct ws_process_home *)ws_chunk_at(arena, home))->start;
+	ring->slot = (uint32_t)ws_add_to_directory(arena, chunk);
+	return ring;
+}
+
+/* A thread calls a library without pause while one bunch of calls follows another. */
+static void test_storm(void **state)
+{
+	const uint64_t ms = 1000000, begin = ws_read_raw_ns();
+	struct ws_library_bunch *bunch;
+	struct proc_case test;
+	uint32_t pid = some_process(), home;
+
+	(void)state;
+	begin_proc_case(&test);
+	home = ws_take_chunk(test.area.arena, UINT32_MAX);
+	register_home(test.area.arena, home, pid, 0, 0);
+	bunch = &register_ring(test.area.arena, home, pid)->bunch;
+	ws_drain_round(test.drain);
+	bunch->start = 1;
+	assert_false(ws_drain_look_for_storms(test.drain, begin));
+	bunch->dense = 1;
+	bunch->start = 2;
+	assert_true(ws_drain_look_for_storms(test.drain, begin));
+	assert_true(ws_drain_look_for_storms(test.drain, begin + 4 * ms));
+	assert_false(ws_drain_look_for_storms(test.drain, begin + 40 * ms)); /* it rests */
+	bunch->start = 3;
+	assert_true(ws_drain_look_for_storms(test.drain, begin + 41 * ms));
+	bunch->dense = 0;
+	assert_false(ws_drain_look_for_storms(test.drain, begin + 42 * ms));
+	end_process(pid);
+	end_proc_case(&test);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 6 && !strcmp(argv[1], "load")) {
@@ -585,6 +630,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_note_about_a_known_image),
 		cmocka_unit_test(test_who_never_answered),
 		cmocka_unit_test(test_crowd),
+		cmocka_unit_test(test_storm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
