@@ -216,20 +216,36 @@ static char *cut_entry(char *entry, const char *text, size_t length, char **room
 	n -= length;
 	if (n == name)
 		return NULL;
-	memcpy(start, entry, n - 1); /* without the colon before our part */
+	memcpy(start, entry, n - 1); /* without what separates our part */
 	start[n - 1] = 0;
 	*room = start + n;
 	return start;
 }
 
-/* What the launcher has added for Vulkan's loader: the layer's name, and the folder of the hooks.
+static bool is_list_of_ours(const char *entry)
+{
+	return !strncmp(entry, "VK_", 3) || !strncmp(entry, "ACC_PROFLIB=", 12) ||
+	       !strncmp(entry, "NCCL_PROFILER_PLUGIN=", 21);
+}
+
+/*
+ * What the launcher has added to lists for Vulkan's loader (the layer's name, and the folder of the
+ * hooks), for GCC's runtime of OpenACC, and for NCCL (the path of a hook).
  */
-static char *restore_vulkan_entry(char *entry, const struct own_values *own, char **room)
+static char *restore_list(char *entry, const struct own_values *own, char **room)
 {
 	size_t folder = strcspn(own->preload, ":");
+	const char *hook = strrchr(entry, '/');
 
 	while (folder && own->preload[folder - 1] != '/')
 		folder--;
+	if (!strncmp(entry, "ACC_PROFLIB=", 12) || !strncmp(entry, "NCCL_PROFILER_PLUGIN=", 21)) {
+		if (!hook || strncmp(hook, "/libwarpsight-", 14) || !folder ||
+		    (size_t)(hook + 1 - entry) < folder ||
+		    memcmp(hook + 1 - folder, own->preload, folder) != 0)
+			return entry;
+		return cut_entry(entry, hook + 1 - folder, folder + strlen(hook + 1), room);
+	}
 	if (!strncmp(entry, "VK_INSTANCE_LAYERS=", 19))
 		return cut_entry(entry, WS_VULKAN_LAYER, strlen(WS_VULKAN_LAYER), room);
 	if (folder > 1 &&
@@ -242,24 +258,12 @@ static char *restore_vulkan_entry(char *entry, const struct own_values *own, cha
  * only ours. */
 static char *restore_entry(char *entry, const struct own_values *own, char **room)
 {
-	static const char order[] = WS_ASAN_ORDER;
-	size_t n = strlen(entry), len = sizeof(order) - 1;
-	char *start = *room;
-
 	if (!strncmp(entry, "LD_PRELOAD=", 11) && strstr(entry, own->preload))
 		return remove_own_libraries(room, entry + 11, own->preload);
-	if (!strncmp(entry, "ASAN_OPTIONS=", 13) && n >= 13 + len &&
-	    !strcmp(entry + n - len, order)) {
-		n -= len;
-		if (n == 13)
-			return NULL;
-		memcpy(start, entry, n - 1); /* without the colon before our part */
-		start[n - 1] = 0;
-		*room = start + n;
-		return start;
-	}
-	if (!strncmp(entry, "VK_", 3))
-		return restore_vulkan_entry(entry, own, room);
+	if (!strncmp(entry, "ASAN_OPTIONS=", 13))
+		return cut_entry(entry, WS_ASAN_ORDER, strlen(WS_ASAN_ORDER), room);
+	if (is_list_of_ours(entry))
+		return restore_list(entry, own, room);
 	if (is_own_entry(entry, WS_ENV_SESSION, own->session) ||
 	    is_own_entry(entry, "NVTX_INJECTION64_PATH", own->nvtx) ||
 	    is_own_entry(entry, "CUDA_INJECTION64_PATH", own->cuda))
@@ -279,7 +283,7 @@ static bool restore_environment(char *const *envp, struct env *out)
 		return false;
 	for (size_t i = 0; envp[i]; i++)
 		if (!strncmp(envp[i], "LD_PRELOAD=", 11) ||
-		    !strncmp(envp[i], "ASAN_OPTIONS=", 13) || !strncmp(envp[i], "VK_", 3))
+		    !strncmp(envp[i], "ASAN_OPTIONS=", 13) || is_list_of_ours(envp[i]))
 			bytes += strlen(envp[i]) + 1;
 	if (!copy_environment(envp, bytes, out, &count, &room))
 		return false;
@@ -322,8 +326,7 @@ static bool complete_environment(char *const *envp, enum image image, struct env
 
 	if (!ws_rt->arena || !(ws_rt_is_filtered() || ws_are_texts_readable(envp)))
 		return false;
-	if (image == IMAGE_OUTSIDE ||
-	    atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed))
+	if (image == IMAGE_OUTSIDE || ws_rt_is_over())
 		return restore_environment(envp, out);
 	if (image == IMAGE_FOREIGN || image == IMAGE_TIGHT)
 		return withhold_libraries(envp, out);
@@ -727,8 +730,7 @@ static struct lent *lend_environ(void)
 	if (!ws_rt->arena && !ws_rt_is_collecting_slow() && !ws_rt->arena)
 		return NULL;
 	image = classify_image("/bin/sh");
-	outside = image == IMAGE_OUTSIDE ||
-		  atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed);
+	outside = image == IMAGE_OUTSIDE || ws_rt_is_over();
 	if (!lent || lent->count != count || lent->outside != outside ||
 	    (count && memcmp(lent->source, environ, count * sizeof(char *)))) {
 		lent = make_lent(count, image, outside);

@@ -443,6 +443,8 @@ WS_EXPORT bool ws_rt_is_sandboxed(void);
  */
 WS_EXPORT void ws_rt_enter_filter(bool allows_memory);
 WS_EXPORT bool ws_rt_is_filtered(void);
+/* Whether nothing more will be collected in this process's session, or its recorder has gone. */
+WS_EXPORT bool ws_rt_is_over(void);
 /* The filter was refused: the program is as it was. */
 WS_EXPORT void ws_rt_leave_filter(void);
 /* The calling thread's number, by a system call if that is allowed; 0 when it cannot be found. */

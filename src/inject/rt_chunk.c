@@ -24,6 +24,15 @@ static bool recorder_gone(struct ws_arena *arena)
 	       SYS3(SYS_kill, arena->recorder_pid, 0, 0) == -3 /* ESRCH */;
 }
 
+bool ws_rt_is_over(void)
+{
+	struct ws_arena *arena = ws_rt_kept.arena;
+
+	if (atomic_load_explicit(&arena->over, memory_order_relaxed))
+		return true;
+	return ws_rt_kept.sandboxed ? atomic_load(&arena->closed) : recorder_gone(arena);
+}
+
 /* Put memory behind the next MiB without a descriptor: by what this process has mapped. */
 static int populate_arena(struct ws_arena *arena)
 {

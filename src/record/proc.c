@@ -874,6 +874,10 @@ void ws_drain_note_started(struct ws_drain *drain, const struct ws_proc *by,
 		free(started.path);
 		return;
 	}
+	if (drain->over) { /* it was started without hooks */
+		free(started.path);
+		started.path = NULL;
+	}
 	started.sink = by->sink;
 	started.by = by->id;
 	started.pid_ns = by->pid_ns;

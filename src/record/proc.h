@@ -125,6 +125,7 @@ struct ws_drain {
 	uint32_t dropped_ranges; /* capture ranges that processes had open when they ended */
 	struct ws_window window; /* see ws_drain_collect */
 	bool collecting;
+	bool over; /* nothing more will be collected: programs are started without hooks */
 	uint64_t last_commit; /* raw ns */
 	uint64_t last_asked;  /* when processes without a pidfd were last checked, session ns */
 	bool open_done;	      /* the collection is over, and what was open then has its rows */

@@ -40,6 +40,14 @@ static void set_idle(struct ws_session *session)
 		     plan->interactive || plan->capture != WS_CAPTURE_NONE);
 }
 
+/* Nothing can begin another collection. What has been sent the signal of --kill began with hooks.
+ */
+static void set_over(struct ws_session *session)
+{
+	session->drain->over = true;
+	atomic_store(&session->area.arena->over, 1);
+}
+
 /* Report what was taken as steps. */
 static void say_steps(struct ws_session *session)
 {
@@ -306,6 +314,8 @@ static void perform_actions(struct ws_session *session)
 	drop_actions(session, done);
 	if (session->action_count)
 		return;
+	if (session->machine.state == WS_MACHINE_OVER)
+		set_over(session);
 	if (ended && session->machine.state == WS_MACHINE_OVER)
 		say_why_over(session);
 	answer(session);

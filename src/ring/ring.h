@@ -34,7 +34,7 @@
 #include "base/ticks.h"
 
 #define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
-#define WS_ARENA_VERSION 14 /* hooks and recorder of different builds refuse each other */
+#define WS_ARENA_VERSION 15 /* hooks and recorder of different builds refuse each other */
 #define WS_PERIODS_A_SECOND 50
 #define WS_CHUNK_SIZE 16384u
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
@@ -247,6 +247,7 @@ struct ws_arena {
 	_Atomic uint64_t collect_from, collect_to; /* start and end of the collection in session ns;
 						      0: not begun, or not over */
 	_Atomic uint32_t closed;    /* the recorder has finished: hooks turn themselves off */
+	_Atomic uint32_t over;	    /* nothing more will be collected; the recorder lives on */
 	_Atomic uint32_t leaving;   /* the recorder is about to leave the process that it attached
 				       to: what has its own thread there ends it */
 	_Atomic uint64_t heartbeat; /* ticks of the recorder's last round, or of the end of the last

@@ -337,6 +337,39 @@ def shutdown_ends(t):
 
 
 @test("sessions")
+def environment_of_children(t):
+    """They have our variables as long as a collection may begin, and no longer."""
+    s = Sessions(t)
+    text = "while read line; do env | grep -c -e libwarpsight -e WARPSIGHT_SESSION; done"
+
+    def launch():
+        return s.launch(["sh", "-c", text], ("-s", "none", "-t", "nvtx"))
+
+    def count():
+        """In a new child."""
+        p.stdin.write(b"\n")
+        p.stdin.flush()
+        return int(t.line(p))
+
+    p = launch()
+    t.ge(count(), 2, "variables of ours before a collection")
+    p.kill()
+    p.wait()
+    t.ok(wait_until(lambda: not count()), "none of them without a recorder")
+    p.stdin.close()
+    p = launch()
+    t.ge(count(), 2, "variables of ours in another session")
+    s.tool("start", "-o", "gone")
+    s.tool("cancel")
+    t.ge(count(), 2, "variables of ours when another collection may begin")
+    s.tool("shutdown", "--kill=none")
+    t.eq(count(), 0, "variables of ours after the session")
+    p.stdin.close()
+    p.wait(60)
+    s.check_clean()
+
+
+@test("sessions")
 def ranges_in_a_session(t):
     """--capture-range at start: before the launch and after it, with each end."""
     s = Sessions(t)

@@ -155,16 +155,36 @@ def children_after_the_end_are_free(t):
     )
     helper = script(t, "helper", "/bin/sh", text)
     wait = ["/bin/sh", "-c", "exec %s $PPID" % helper]
-    r = t.profile(wait, "-f", "--wait=primary", env={"ASAN_OPTIONS": "a=1"}, clean=False, status=0)
+    options = ("-f", "--wait=primary", "--trace=osrt,vulkan,openacc", "--nccl-trace=coll")
+    own = {"ASAN_OPTIONS": "a=1", "ACC_PROFLIB": "/x/lib/y.so", "VK_INSTANCE_LAYERS": "x"}
+    r = t.profile(wait, *options, env=own, clean=False, status=0)
     t.recorders.add(r.pid)
     after = os.path.join(t.work, "after")
     t.ok(wait_until(lambda: os.path.exists(after)), "what outlived the recording went on")
     with open(after) as f:
         seen = f.read().splitlines()
-    ours = [v for v in seen if v.startswith(("LD_PRELOAD", "WARPSIGHT_", "NVTX_", "CUDA_INJ"))]
+    ours = [
+        v for v in seen if v.startswith(("LD_PRELOAD", "WARPSIGHT_", "NVTX_", "CUDA_INJ", "NCCL_"))
+    ]
     t.eq(ours, [], "variables of ours")
-    t.ok("ASAN_OPTIONS=a=1" in seen, "ASAN_OPTIONS as it was: %s" % seen)
+    for name, value in own.items():
+        t.ok("%s=%s" % (name, value) in seen, "%s as it was: %s" % (name, seen))
     t.check_clean()
+
+
+@test("target")
+def children_after_the_collection_are_free(t):
+    """So do those that begin when nothing more is collected and the recorder only waits."""
+    count = "env | grep -c -e libwarpsight -e WARPSIGHT_SESSION -e verify_asan"
+    text = "%s; for i in $(seq 100); do [ $(%s) = 0 ] && break; sleep 0.05; done; %s; true"
+    text %= (count, count, count)
+    target = ["/bin/sh", "-c", text]
+    r = t.profile(target, "--duration=0.2", "--kill=none", "--trace=osrt", "-f", status=0)
+    first, *last = r.out.split()
+    t.ok(int(first) > 2, "variables of ours at first: %s" % first)
+    t.eq(last, [b"0"], "variables of ours in the end")
+    said = [text for text in t.load(r.report).diagnostics() if "hooks" in text]
+    t.eq(said, [], "what the report says of programs without hooks")
 
 
 @test("target")
