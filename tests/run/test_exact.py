@@ -11,10 +11,14 @@ MIB = 1 << 20
 EVENTS = int(os.environ.get("WS_TEST_EVENTS", "200000"))  # of storms(); more with `make torture`
 
 
+# Nothing else is recorded: on a busy machine perf loses records of its own, and losses are summed.
+RANGES = ("--trace=nvtx", "--sample=none", "--cpuctxsw=none")
+
+
 def storm(t, mode, threads, n, *options, **kw):
     return t.profile(
         [t.program("storm"), mode, str(threads), str(n)],
-        "--trace=nvtx",
+        *RANGES,
         *options,
         status=0,
         timeout=120,
@@ -173,7 +177,7 @@ def five_thousand_threads_have_bounded_memory(t):
     n = 5000
     r = t.profile(
         [t.program("storm"), "plain", str(n), "20"],
-        "--trace=nvtx",
+        *RANGES,
         "--ring-memory",
         "64",
         timeout=180,
@@ -202,7 +206,7 @@ def signal_handler_between_reserve_and_commit(t):
     once.
     """
     r = t.profile(
-        [t.program("storm"), "signals", "1", "4000000"], "--trace=nvtx", status=0, timeout=120
+        [t.program("storm"), "signals", "1", "1000000"], *RANGES, status=0, timeout=120
     )
     t.verify(r.report)
     in_main, in_handler = map(int, r.out.split())
@@ -290,9 +294,11 @@ def record_wakes(t, *options):
 
 @test("exact")
 def wakes(t):
-    """Of wake-ups that follow one another some are timed, and the others counted."""
+    """Of wake-ups that follow one another some are timed, and the others counted. On a busy machine
+    there are more calls than wake-ups, and more of them are timed.
+    """
     recorded, left_out = record_wakes(t, "--osrt-threshold=1")
-    t.ok(0 < recorded < WAKES, "%d of %d are recorded" % (recorded, WAKES))
+    t.ok(recorded and left_out, "%d are recorded, %d left out" % (recorded, left_out))
     t.ok(WAKES <= recorded + left_out <= WAKES * 2 + 3, "%d + %d" % (recorded, left_out))
     for options in ("--osrt-threshold=0",), ("--osrt-threshold=1", "--lossless"):
         recorded, left_out = record_wakes(t, *options)
