@@ -240,28 +240,49 @@ def nodes_of_graphs():
     )
 
 
+def measure(bare, *options):
+    """Rows of the page of raw values, a kernel each, of a run that is otherwise as `bare`."""
+    path = os.path.join(TMP, "kernels%d.wsrep" % next(NUMBERS))
+    command = [A.warpsight, "kernel", "-q", "-o", path, "-k", "scale", "-c", "5", *options]
+    r = subprocess.run([*command, *bare.args], capture_output=True, text=True)
+    same("exit status", r.returncode, bare.returncode)
+    assert set(r.stdout.splitlines()) == set(bare.stdout.splitlines()), (options, r)
+    command = [A.warpsight, "kernel", "--page", "raw", "--csv", path]
+    page = subprocess.run(command, capture_output=True, text=True).stdout
+    rows = list(csv.DictReader(page.splitlines()))[1:]  # behind the row of units
+    same("kernels", len(rows), 5)
+    return rows
+
+
+def run_bare():
+    program = os.path.join(A.programs, "basic")
+    return subprocess.run([program], capture_output=True, text=True)
+
+
 @test
 def measured_kernels():
     """Their results are those of a bare run, and each has all its metrics."""
-    program = os.path.join(A.programs, "basic")
-    bare = subprocess.run([program], capture_output=True, text=True)
-    path = os.path.join(TMP, "kernels.wsrep")
+    bare = run_bare()
     for options in (
         (),
         ("--cache-control", "none"),
         ("--replay-mode", "application", "--keep-counters"),
     ):
-        command = [A.warpsight, "kernel", "-q", "-f", "-o", path, "-k", "scale", "-c", "5"]
-        r = subprocess.run([*command, *options, program], capture_output=True, text=True)
-        same("exit status", r.returncode, bare.returncode)
-        assert set(r.stdout.splitlines()) == set(bare.stdout.splitlines()), (options, r)
-        command = [A.warpsight, "kernel", "--page", "raw", "--csv", path]
-        page = subprocess.run(command, capture_output=True, text=True).stdout
-        rows = list(csv.DictReader(page.splitlines()))[1:]
-        same("kernels", len(rows), 5)
-        for row in rows:
+        for row in measure(bare, *options):
             assert float(row["gpu__time_duration.sum"]) > 500, (options, row)
             assert row["sm__throughput.avg.pct_of_peak_sustained_elapsed"], (options, row)
+
+
+@test
+def all_sections_of_kernels():
+    """The full set measures what the basic one does, and more, one launch at a time or many."""
+    bare = run_bare()
+    basic_set = measure(bare)
+    for options in ((), ("--cache-control", "none"), ("--replay-batch", "1")):
+        for some, row in zip(basic_set, measure(bare, "--set", "full", *options)):
+            measured, wanted = ({n for n in r if r[n]} for r in (row, some))
+            assert measured > wanted, (options, wanted - measured)
+            assert float(row["smsp__inst_executed.sum"] or 0) > 0, (options, row)
 
 
 @test

@@ -205,9 +205,7 @@ def signal_handler_between_reserve_and_commit(t):
     """A timer interrupts recording anywhere, and its handler records too: every range is counted,
     once.
     """
-    r = t.profile(
-        [t.program("storm"), "signals", "1", "1000000"], *RANGES, status=0, timeout=120
-    )
+    r = t.profile([t.program("storm"), "signals", "1", "1000000"], *RANGES, status=0, timeout=120)
     t.verify(r.report)
     in_main, in_handler = map(int, r.out.split())
     t.ge(in_handler, 100, "handler runs (too few to mean anything)")
