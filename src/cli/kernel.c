@@ -374,6 +374,13 @@ struct runs {
 	size_t run, count;
 };
 
+/* An experiment (docs/kernel.md). */
+#define LAUNCHES_VARIABLE "WARPSIGHT_KERNEL_LAUNCHES"
+static bool sees_driver_calls(void)
+{
+	return !strcmp(ws_text_or(getenv(LAUNCHES_VARIABLE), ""), "driver");
+}
+
 static void fill_settings(const struct job *job, const struct runs *runs, struct ws_text *out)
 {
 	const struct options *options = job->options;
@@ -405,6 +412,7 @@ static void fill_settings(const struct job *job, const struct runs *runs, struct
 		put_setting(out, "only-application", "yes");
 	put_setting(out, "sections", job->sections);
 	put_source_settings(out, job);
+	put_setting(out, "launches", sees_driver_calls() ? "driver" : "");
 	ws_text_add(out, "", 1);
 }
 
@@ -543,9 +551,23 @@ static bool is_pm_interval(const char *text)
 	       (!value || (value >= 1000 && value <= 1000000000));
 }
 
+static int check_launches(const struct options *options, struct ws_err *err)
+{
+	const char *value = ws_text_or(getenv(LAUNCHES_VARIABLE), "");
+
+	if (*value && strcmp(value, "cupti") != 0 && strcmp(value, "driver") != 0)
+		return ws_fail(err, LAUNCHES_VARIABLE " takes cupti or driver, not '%s'", value);
+	if (sees_driver_calls() &&
+	    (!is_mode(options, "kernel") || !strcmp(options->graphs, "node")))
+		return ws_fail(err, LAUNCHES_VARIABLE
+			       "=driver is for single launches and whole graphs: it needs "
+			       "--replay-mode kernel and --graph-profiling graph");
+	return 0;
+}
+
 static int check_options(const struct options *options, struct ws_err *err)
 {
-	if (check_filters(options, err))
+	if (check_filters(options, err) || check_launches(options, err))
 		return -1;
 	if (is_killed(options) && !options->count)
 		return ws_fail(err, "--kill needs --launch-count: it says after which launch");
@@ -598,6 +620,7 @@ static void fill_record_options(const struct options *options, char **target,
 	record_opts->env_count = options->env.count;
 	record_opts->kernel = settings->text;
 	record_opts->kernel_bytes = settings->len;
+	record_opts->kernel_driver_calls = sees_driver_calls();
 }
 
 static void free_reports(struct ws_record_result *result, bool remove)

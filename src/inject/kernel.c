@@ -1,8 +1,8 @@
 /*
  * kernel.c - see kernel.h: the hook starts when the driver loads it, subscribes to CUPTI's
- * callbacks for launches, calls that allocate memory, modules and cudaProfilerStart, and passes the
- * wanted launches to kernel_measure.c. Once the last of them has been measured, the callbacks are
- * turned off.
+ * callbacks for launches, calls that allocate memory, modules and cudaProfilerStart (or learns of
+ * these calls from kernel_direct.c), and passes the wanted launches to kernel_measure.c. Once the
+ * last of them has been measured, the callbacks are turned off.
  */
 #include <errno.h>
 #include <limits.h>
@@ -23,24 +23,7 @@ extern char **environ;
 struct ws_cupti ws_cupti;
 struct ws_kernel_settings ws_kernel_settings;
 
-enum {
-	CALL_LAUNCH = 1,
-	CALL_MEMORY = 2,
-	CALL_PROFILER_START = 3,
-	CALL_PROFILER_STOP = 4,
-	CALL_WORK = 5,
-	CALL_END = 6,	/* what a launch that was put off needs goes away */
-	CALL_SHARE = 7, /* memory that cannot be brought back is made */
-	CALL_OTHER = 8, /* of interest only in a range that is recorded */
-	CALL_WAIT = 9,	/* waits for the GPU */
-	CALL_GRAPH = 10 /* makes or changes an executable graph */
-};
-
-/* The subject of a callback of the driver's domain. */
-static struct {
-	uint8_t what, detail;
-	bool per_thread;
-} calls[2][WS_CUDA_CBIDS]; /* of the driver's domain, of the runtime's */
+static struct ws_kernel_subject calls[2][WS_CUDA_CBIDS]; /* of the driver's domain, the runtime's */
 
 static const uint32_t domains[] = {CUPTI_DOMAIN_DRIVER, CUPTI_DOMAIN_RUNTIME};
 
@@ -60,12 +43,15 @@ static const struct {
 };
 
 static void *subscriber;
+static uint32_t parting_call; /* at whose end CUPTI is left while nobody makes a call */
 /* Nodes of a graph are made by the hook: what follows the last unit has to wait for the last. */
 static bool in_graph, ended_in_graph;
 static long starting_process;
 static _Atomic uint64_t launches;
 /* This thread is measuring: its launches and allocations are not the program's. */
 static __thread bool inside __attribute__((tls_model("initial-exec")));
+/* This thread leaves CUPTI. */
+static __thread bool parting __attribute__((tls_model("initial-exec")));
 /* The launch that this thread is making is counted as it is made. */
 static __thread bool counting __attribute__((tls_model("initial-exec")));
 
@@ -136,6 +122,8 @@ void ws_kernel_unlock(_Atomic uint32_t *lock)
 
 static void find_place(struct ws_kernel_launch *launch)
 {
+	if (ws_kernel_is_direct())
+		ws_kernel_find_context(launch);
 	if (!ws_cupti.GetDeviceId || ws_cupti.GetDeviceId(launch->context, &launch->device))
 		launch->device = 0;
 	if (ws_cupti.GetStreamIdEx)
@@ -182,7 +170,9 @@ static void end_measuring(void)
 	atomic_store(&ws_nvtx_changed, NULL);
 	ws_kernel_release_counters();
 	ws_kernel_end_turns();
-	if (ws_cupti.Finalize && ws_kernel_owns_records())
+	if (ws_kernel_is_direct())
+		ws_kernel_end_direct();
+	else if (ws_cupti.Finalize && ws_kernel_owns_records())
 		atomic_store(&leaves, true);
 	else
 		disable_calls();
@@ -344,8 +334,6 @@ static void handle_profiler(bool start)
 		ws_kernel_note_profiler(start);
 }
 
-enum attribute_call { NO_ATTRIBUTE, OF_FUNCTION, OF_KERNEL };
-
 /* Some libraries set an attribute of a function before each launch, always to the same value. */
 static bool sets_what_is_set(uint8_t of, const struct cupti_callback *callback)
 {
@@ -372,25 +360,26 @@ static bool sets_what_is_set(uint8_t of, const struct cupti_callback *callback)
 	return same;
 }
 
-static void dispatch_call(bool runtime, uint32_t cbid, const struct cupti_callback *callback)
+void ws_kernel_handle_call(const struct ws_kernel_subject *subject,
+			   const struct cupti_callback *callback)
 {
 	bool enter = callback->site == CUPTI_SITE_ENTER;
 
-	switch (calls[runtime][cbid].what) {
+	switch (subject->what) {
 	case CALL_LAUNCH:
 		handle_work(enter);
 		if (enter)
-			handle_launch((enum ws_kernel_call)calls[runtime][cbid].detail,
-				      calls[runtime][cbid].per_thread, callback);
+			handle_launch((enum ws_kernel_call)subject->detail, subject->per_thread,
+				      callback);
 		break;
 	case CALL_WORK:
 		handle_work(enter);
 		break;
 	case CALL_END:
 	case CALL_SHARE:
-		if (enter && !sets_what_is_set(calls[runtime][cbid].detail, callback))
+		if (enter && !sets_what_is_set(subject->detail, callback))
 			ws_kernel_hurry_batch();
-		if (calls[runtime][cbid].what == CALL_SHARE)
+		if (subject->what == CALL_SHARE)
 			ws_kernel_forbid_batches();
 		break;
 	case CALL_WAIT:
@@ -398,15 +387,15 @@ static void dispatch_call(bool runtime, uint32_t cbid, const struct cupti_callba
 			ws_kernel_hurry_old_batch(WS_KERNEL_WAITING_MOST);
 		break;
 	case CALL_MEMORY:
-		handle_memory(calls[runtime][cbid].detail, enter, callback);
+		handle_memory(subject->detail, enter, callback);
 		break;
 	case CALL_GRAPH:
-		ws_kernel_note_graph_call(calls[runtime][cbid].detail, callback);
+		ws_kernel_note_graph_call(subject->detail, callback);
 		break;
 	case CALL_PROFILER_START:
 	case CALL_PROFILER_STOP:
 		if (!enter)
-			handle_profiler(calls[runtime][cbid].what == CALL_PROFILER_START);
+			handle_profiler(subject->what == CALL_PROFILER_START);
 		break;
 	default:
 		break;
@@ -439,7 +428,7 @@ static void handle_call(bool runtime, uint32_t cbid, const struct cupti_callback
 		return;
 	if (!enter && !runtime)
 		record_call(cbid, callback);
-	dispatch_call(runtime, cbid, callback);
+	ws_kernel_handle_call(&calls[runtime][cbid], callback);
 	if (enter && !runtime)
 		record_call(cbid, callback);
 }
@@ -470,6 +459,14 @@ static void handle_callback(void *data, uint32_t domain, uint32_t cbid, const vo
 		handle_module(info);
 		return;
 	}
+	if (parting) {
+		if (domain == CUPTI_DOMAIN_DRIVER && cbid == parting_call &&
+		    ((const struct cupti_callback *)info)->site != CUPTI_SITE_ENTER) {
+			parting = false;
+			ws_cupti.Finalize();
+		}
+		return;
+	}
 	if (inside)
 		return;
 	if (atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed)) {
@@ -489,51 +486,53 @@ static bool needs_profiler_calls(void)
 	return !strcmp(ws_kernel_settings.from_start, "off") || ws_kernel_measures_ranges();
 }
 
-static void note_call(bool runtime, uint32_t cbid, const char *name)
+struct ws_kernel_subject ws_kernel_find_subject(bool runtime, const char *name)
 {
 	int memory = runtime ? 0 : ws_kernel_find_memory_call(name);
-	uint8_t what = 0;
+	struct ws_kernel_subject subject = {0};
 
 	for (size_t i = 0; !runtime && i < WS_COUNT(launch_calls); i++)
 		if (!strcmp(launch_calls[i].name, name)) {
-			what = CALL_LAUNCH;
-			calls[0][cbid].detail = (uint8_t)launch_calls[i].call;
-			calls[0][cbid].per_thread = launch_calls[i].per_thread;
+			subject.what = CALL_LAUNCH;
+			subject.detail = (uint8_t)launch_calls[i].call;
+			subject.per_thread = launch_calls[i].per_thread;
 		}
 	if (memory) {
-		what = CALL_MEMORY;
-		calls[0][cbid].detail = (uint8_t)memory;
+		subject.what = CALL_MEMORY;
+		subject.detail = (uint8_t)memory;
 	}
 	if (!runtime && *ws_kernel_settings.batch && strstr(name, "Synchronize"))
-		what = CALL_WAIT;
+		subject.what = CALL_WAIT;
 	if (!runtime && ws_kernel_keeps_memory() && ws_kernel_ends_batch(name)) {
-		what = CALL_END;
-		calls[0][cbid].detail = NO_ATTRIBUTE;
+		subject.what = CALL_END;
+		subject.detail = NO_ATTRIBUTE;
 		if (!strcmp(name, "cuFuncSetAttribute"))
-			calls[0][cbid].detail = OF_FUNCTION;
+			subject.detail = OF_FUNCTION;
 		else if (!strcmp(name, "cuKernelSetAttribute"))
-			calls[0][cbid].detail = OF_KERNEL;
+			subject.detail = OF_KERNEL;
 	}
 	if (!runtime && ws_kernel_keeps_memory() && ws_kernel_forbids_batches(name))
-		what = CALL_SHARE;
+		subject.what = CALL_SHARE;
 	if (!runtime &&
 	    (!strncmp(name, "cuMemcpy", 8) || !strncmp(name, "cuMemset", 8) ||
 	     !strncmp(name, "cuStreamWriteValue", 18) || !strncmp(name, "cuStreamBatchMemOp", 18)))
-		what = CALL_WORK;
+		subject.what = CALL_WORK;
 	if (needs_profiler_calls() && strstr(name, "ProfilerStart"))
-		what = CALL_PROFILER_START;
+		subject.what = CALL_PROFILER_START;
 	else if (needs_profiler_calls() && strstr(name, "ProfilerStop"))
-		what = CALL_PROFILER_STOP;
-	if (!what && !runtime && ws_kernel_find_graph_call(name)) {
-		what = CALL_GRAPH;
-		calls[0][cbid].detail = (uint8_t)ws_kernel_find_graph_call(name);
+		subject.what = CALL_PROFILER_STOP;
+	if (!subject.what && !runtime && ws_kernel_find_graph_call(name)) {
+		subject.what = CALL_GRAPH;
+		subject.detail = (uint8_t)ws_kernel_find_graph_call(name);
 	}
-	if (!what && !runtime && ws_kernel_repeats_ranges() && !ws_kernel_may_ignore_call(name))
-		what = CALL_OTHER;
-	calls[runtime][cbid].what = what;
+	if (!subject.what && !runtime && ws_kernel_repeats_ranges() &&
+	    !ws_kernel_may_ignore_call(name))
+		subject.what = CALL_OTHER;
+	return subject;
 }
 
-/* Callback ids by names, as the present CUPTI spells them. */
+/* Callback ids by names, as the present CUPTI spells them. Where calls are seen without CUPTI, it
+ * tells of modules only. */
 static void enable_calls(void)
 {
 	for (int runtime = 0; runtime < 2; runtime++)
@@ -542,7 +541,11 @@ static void enable_calls(void)
 
 			if (ws_cupti.GetCallbackName(domains[runtime], cbid, &name) || !name)
 				continue;
-			note_call(runtime, cbid, name);
+			if (!runtime && !strcmp(name, "cuDeviceGetName"))
+				parting_call = cbid;
+			if (ws_kernel_is_direct())
+				continue;
+			calls[runtime][cbid] = ws_kernel_find_subject(runtime, name);
 			if (calls[runtime][cbid].what)
 				ws_cupti.EnableCallback(1, subscriber, domains[runtime], cbid);
 		}
@@ -559,6 +562,41 @@ static int subscribe(char *other, size_t room)
 	if (rc == CUPTI_ERR_NOT_SUPPORTED || rc == CUPTI_ERR_INVALID_PARAMETER)
 		rc = ws_cupti.Subscribe(&subscriber, handle_callback, NULL);
 	return rc;
+}
+
+/*
+ * CUPTI permits to be left at the end of a call only, and breaks down if it is subscribed to again
+ * before that call has returned. So a call is made for the purpose.
+ */
+bool ws_kernel_leave_cupti(void)
+{
+	char name[64];
+
+	if (!ws_cupti.Finalize || !parting_call)
+		return false;
+	ws_cupti.EnableCallback(0, subscriber, CUPTI_DOMAIN_RESOURCE, CUPTI_RESOURCE_MODULE_LOADED);
+	ws_cupti.EnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER, parting_call);
+	parting = true;
+	ws_kernel_driver.device_name(name, sizeof(name), 0);
+	if (!parting)
+		return true;
+	parting = false;
+	ws_cupti.EnableCallback(0, subscriber, CUPTI_DOMAIN_DRIVER, parting_call);
+	return false;
+}
+
+bool ws_kernel_join_cupti(void)
+{
+	char other[128];
+
+	return !subscribe(other, sizeof(other)) &&
+	       !ws_cupti.EnableCallback(1, subscriber, CUPTI_DOMAIN_RESOURCE,
+					CUPTI_RESOURCE_MODULE_LOADED);
+}
+
+void ws_kernel_ignore_modules(void)
+{
+	ws_cupti.EnableCallback(0, subscriber, CUPTI_DOMAIN_RESOURCE, CUPTI_RESOURCE_MODULE_LOADED);
 }
 
 static void read_settings(void)
@@ -625,6 +663,7 @@ static void start(void)
 	if (!ws_kernel_bind_driver() || !ws_cuda_find_cupti() || ws_kernel_prepare_filters() ||
 	    ws_kernel_prepare_runs())
 		return;
+	ws_kernel_prepare_direct();
 	rc = subscribe(other, sizeof(other));
 	other[sizeof(other) - 1] = 0;
 	if (rc == CUPTI_ERR_MULTIPLE_SUBSCRIBERS)
@@ -639,6 +678,7 @@ static void start(void)
 				 ws_cuda_report_error(rc));
 	else {
 		enable_calls();
+		ws_kernel_begin_direct();
 		ws_kernel_prepare_units();
 		starting_process = ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 		atexit(say_nothing_chosen);

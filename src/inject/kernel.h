@@ -9,6 +9,7 @@
  * memory that it copied in the level-2 cache.
  *
  * kernel.c           starts and stops; callbacks; which launches there are
+ * kernel_direct.c    or calls are seen without CUPTI
  * kernel_filter.c    which of them are wanted
  * kernel_nvtx.c      NVTX ranges around a launch, and filters by them
  * kernel_name.c      names of functions as people write them
@@ -160,6 +161,8 @@ bool ws_kernel_bind_driver(void);
 uint32_t ws_kernel_function_attribute(void *function, int which);
 uint32_t ws_kernel_device_attribute(int device, int which);
 
+struct ws_kernel_launch;
+
 /* ---- settings ---- */
 
 struct ws_kernel_settings {
@@ -188,6 +191,50 @@ enum { WS_KERNEL_RELAXED = 2 };
 /* A lock of our own: a thread that waits sleeps. */
 void ws_kernel_lock(_Atomic uint32_t *lock);
 void ws_kernel_unlock(_Atomic uint32_t *lock);
+
+/* ---- kernel.c, kernel_direct.c: calls of the program ---- */
+
+enum {
+	CALL_LAUNCH = 1,
+	CALL_MEMORY = 2,
+	CALL_PROFILER_START = 3,
+	CALL_PROFILER_STOP = 4,
+	CALL_WORK = 5,
+	CALL_END = 6,	/* what a launch that was put off needs goes away */
+	CALL_SHARE = 7, /* memory that cannot be brought back is made */
+	CALL_OTHER = 8, /* of interest only in a range that is recorded */
+	CALL_WAIT = 9,	/* waits for the GPU */
+	CALL_GRAPH = 10 /* makes or changes an executable graph */
+};
+/* Of CALL_END: whose attribute it sets. */
+enum { NO_ATTRIBUTE, OF_FUNCTION, OF_KERNEL };
+
+/* Why a call is of interest. */
+struct ws_kernel_subject {
+	uint8_t what, detail; /* what: 0 for a call of no interest */
+	bool per_thread;
+};
+/* Of a call of the driver's or the runtime's, by its name. */
+struct ws_kernel_subject ws_kernel_find_subject(bool runtime, const char *name);
+void ws_kernel_handle_call(const struct ws_kernel_subject *subject,
+			   const struct cupti_callback *callback);
+/* Leave CUPTI altogether, outside its callbacks: false if it cannot be left. */
+bool ws_kernel_leave_cupti(void);
+/* Have it tell of modules again. */
+bool ws_kernel_join_cupti(void);
+void ws_kernel_ignore_modules(void);
+
+/* Whether calls are seen without CUPTI (--launches driver in the settings, and possible here). */
+bool ws_kernel_is_direct(void);
+void ws_kernel_prepare_direct(void);
+void ws_kernel_begin_direct(void);
+/* The program goes on until the next batch, or undisturbed. */
+void ws_kernel_rest(void);
+void ws_kernel_end_direct(void);
+/* CUPTI's callbacks tell the context of a launch. */
+void ws_kernel_find_context(struct ws_kernel_launch *launch);
+/* The driver's own function, where one was found that stands before it. */
+void *ws_kernel_strip(void *function);
 
 /* ---- a launch ---- */
 
@@ -280,10 +327,14 @@ struct ws_kernel_function {
 	const char *_Atomic symbol; /* CUPTI's, to notice that the handle was used again */
 	bool wanted;		    /* by its name */
 	_Atomic uint64_t launches;
+	_Atomic uint32_t seen; /* in which state of the program's modules */
 };
 
 /* -1 with a diagnostic when a setting makes no sense. */
 int ws_kernel_prepare_filters(void);
+/* The symbol of a function, without CUPTI: asked for once, until modules are unloaded. */
+const char *ws_kernel_find_name(void *handle);
+void ws_kernel_forget_names(void);
 /* The function's entry; NULL when there are too many functions. */
 struct ws_kernel_function *ws_kernel_find_function(void *handle, const char *symbol);
 /* Whether this launch is to be measured; counts it. */
@@ -496,6 +547,8 @@ const char *ws_kernel_explain(int result);
  * failure. Nothing happens if they are released, or taken, already. */
 int ws_kernel_pause_counters(struct ws_kernel_counters *counters);
 int ws_kernel_resume_counters(struct ws_kernel_counters *counters);
+/* CUPTI was left: its profiler has to be initialised again. */
+void ws_kernel_forget_profiler(void);
 /* The unit of a metric, by a host object of CUPTI; lives as long as the process. */
 const char *ws_kernel_read_unit(void *host, const char *metric);
 /* Nothing more will be measured: release the counters. */
@@ -604,6 +657,8 @@ uint32_t ws_kernel_find_shared(const struct ws_kernel_launch *launch);
 /* Whether CUPTI gives its records to us, and not to somebody else in the program (torch.profiler)
  * who has asked for them since. */
 bool ws_kernel_owns_records(void);
+/* CUPTI was left, and joined again: it is told of us again. */
+void ws_kernel_renew_records(void);
 
 /* ---- kernel_keep.c ---- */
 

@@ -463,6 +463,8 @@ void ws_kernel_measure_batch(void)
 		ws_kernel_driver.pop_context(&context);
 	for (size_t i = 0; i < count; i++)
 		ws_kernel_finish_unit();
+	if (!batch.leaving)
+		ws_kernel_rest();
 }
 
 /* A program that frees memory after each launch gains nothing. */

@@ -47,6 +47,7 @@ struct ws_kernel_counters {
 
 static struct ws_kernel_counters contexts[CONTEXTS];
 static size_t context_count;
+static bool initialized; /* CUPTI's profiler */
 
 static const char *bind_profiler(void)
 {
@@ -297,6 +298,22 @@ static int make_config(struct ws_kernel_counters *counters)
 	return rc ? fail(counters, "the metrics cannot be spread over passes: ", rc) : 0;
 }
 
+static int initialize_profiler(void)
+{
+	struct cupti_range_init initialize = {.size = SIZE_initialize};
+	int rc = profiler.initialize(&initialize);
+
+	initialized = !rc;
+	return rc;
+}
+
+void ws_kernel_forget_profiler(void)
+{
+	initialized = false;
+	for (size_t i = 0; i < context_count; i++)
+		contexts[i].profiler = NULL;
+}
+
 static int enable_profiler(struct ws_kernel_counters *counters)
 {
 	struct cupti_range_enable enable = {.size = SIZE_enable, .context = counters->context};
@@ -305,8 +322,10 @@ static int enable_profiler(struct ws_kernel_counters *counters)
 					      .count = counters->count,
 					      .ranges = 1,
 					      .nodes = 1};
-	int rc = profiler.enable(&enable);
+	int rc = initialized ? 0 : initialize_profiler();
 
+	if (!rc)
+		rc = profiler.enable(&enable);
 	if (rc)
 		return fail(counters, "", rc);
 	counters->profiler = size.profiler = enable.profiler;
@@ -322,7 +341,6 @@ static int enable_profiler(struct ws_kernel_counters *counters)
 
 static int set_up(struct ws_kernel_counters *counters, void *context, int device)
 {
-	struct cupti_range_init initialize = {.size = SIZE_initialize};
 	const char *lacking = bind_profiler();
 	int rc;
 
@@ -334,7 +352,7 @@ static int set_up(struct ws_kernel_counters *counters, void *context, int device
 			 ws_cupti.path, lacking);
 		return -1;
 	}
-	rc = profiler.initialize(&initialize);
+	rc = initialize_profiler();
 	if (rc)
 		return fail(counters, "", rc);
 	return read_chip(counters, device) || open_host(counters) || choose_metrics(counters) ||

@@ -33,6 +33,7 @@ bool ws_kernel_bind_driver(void)
 					 functions[i].name);
 			return false;
 		}
+		function = ws_kernel_strip(function);
 		memcpy((char *)&ws_kernel_driver + functions[i].offset, &function,
 		       sizeof(function));
 	}

@@ -232,6 +232,32 @@ struct ws_kernel_function *ws_kernel_find_function(void *handle, const char *sym
 	return entry;
 }
 
+static _Atomic uint32_t modules; /* counts what was unloaded */
+
+void ws_kernel_forget_names(void)
+{
+	atomic_fetch_add(&modules, 1);
+}
+
+const char *ws_kernel_find_name(void *handle)
+{
+	uint32_t now = atomic_load_explicit(&modules, memory_order_relaxed) + 1;
+	bool empty;
+	struct ws_kernel_function *entry = find_entry(handle, &empty);
+	const char *name = NULL;
+
+	if (entry && !empty && atomic_load_explicit(&entry->seen, memory_order_relaxed) == now)
+		return atomic_load_explicit(&entry->symbol, memory_order_relaxed);
+	if ((!ws_kernel_driver.name_function || ws_kernel_driver.name_function(&name, handle) ||
+	     !name) &&
+	    (!ws_kernel_driver.name_kernel || ws_kernel_driver.name_kernel(&name, handle)))
+		return NULL;
+	entry = ws_kernel_find_function(handle, name);
+	if (entry)
+		atomic_store(&entry->seen, now);
+	return name;
+}
+
 static bool is_nth(uint64_t number)
 {
 	char digits[24];

@@ -114,3 +114,8 @@ bool ws_kernel_owns_records(void)
 	ws_cupti.ActivityDisable(CUPTI_KIND_DEVICE);
 	return atomic_load(&lends) != before;
 }
+
+void ws_kernel_renew_records(void)
+{
+	registered = registered && !ws_cupti.ActivityRegisterCallbacks(lend_buffer, read_buffer);
+}

@@ -34,6 +34,8 @@ struct ws_record_opts {
 					 without a word if none of their calls was recorded */
 	uint32_t graphics;	      /* WS_FEATURE_OPENGL_... and WS_FEATURE_VULKAN_... */
 	const char *trace;	      /* the words of --trace; NULL: none */
+	/* The kernel hook sees calls before the driver, not by CUPTI. */
+	bool kernel_driver_calls;
 	/* Kernels are measured with counters instead of traced, by these settings of the kernel
 	 * hook: NAME=VALUE, NUL-separated, ended by an empty one; NULL: none are. */
 	const char *kernel;

@@ -272,6 +272,9 @@ int ws_session_find_hooks(struct ws_session *session, struct ws_err *err)
 	if (session->options->cuda &&
 	    ws_find_hook_library("libwarpsight-cuda.so", session->cuda, sizeof(session->cuda), err))
 		return -1;
+	if (session->options->kernel_driver_calls &&
+	    add_preload(session, "libwarpsight-driver.so", err))
+		return -1;
 	if (session->options->kernel &&
 	    ws_find_hook_library("libwarpsight-kernel.so", session->cuda, sizeof(session->cuda),
 				 err))

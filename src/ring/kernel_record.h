@@ -39,7 +39,8 @@
 	X(source, "source")		      /* passes: sampling, sass, pm */                   \
 	X(pm_interval, "pm-interval")	      /* ns; "" for one that suits */                    \
 	X(sampling_period, "sampling-period") /* the cycles' logarithm; "" for one that suits */ \
-	X(code_folder, "code-folder")	      /* where code of modules is kept; "" not at all */
+	X(code_folder, "code-folder")	      /* where code of modules is kept; "" not at all */ \
+	X(launches, "launches")		      /* driver: they are seen without CUPTI */
 
 struct ws_rec_kernel_result {
 	struct ws_rec rec;	  /* value: number of the result in the process, from 0 */

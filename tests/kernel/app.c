@@ -1,7 +1,9 @@
 /*
  * app.c - a program whose kernels do not give the same result when they run twice, for the kernel
  * hook on stand-ins: app [WHAT]. It prints what its memory holds at the end, how often a kernel
- * found memory that it should not have found, and how many kernels have run.
+ * found memory that it should not have found, and how many kernels have run. STANDIN_WAY says how
+ * it gets the driver's functions for launches and memory: "dlsym", "address" (cuGetProcAddress), or
+ * by default as symbols.
  *
  *   capture   one launch goes into a stream that is being captured
  *   nvtx      every launch lies in ranges of NVTX
@@ -12,6 +14,7 @@
  *             passes CUPTI has made before the program's end, and how often its profiler was
  *             initialised, is printed
  *   other     the same with another value
+ *   told      of how many launches CUPTI has told is printed
  *   nodes     a graph of two kernels with a node between them that sets memory is launched at the
  *             end, twice
  *   host      the same with a node that calls the host
@@ -25,6 +28,7 @@
  *   differs   the kernels of the last round are launched only in the first run of the program in
  *             the folder, where it leaves a file called "was-here"
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +41,41 @@
 
 /* Not a multiple of the words in which memory is compared. */
 enum { LENGTH = 100001, ROUNDS = 3 };
+
+static struct {
+	__typeof__(cuLaunchKernel) *launch;
+	__typeof__(cuGraphLaunch) *launch_graph;
+	__typeof__(cuMemAlloc_v2) *allocate;
+	__typeof__(cuMemFree_v2) *release;
+	__typeof__(cuMemAllocHost_v2) *allocate_host;
+} driver = {cuLaunchKernel, cuGraphLaunch, cuMemAlloc_v2, cuMemFree_v2, cuMemAllocHost_v2};
+
+/* As a library does that is not linked with the driver, or as CUDA's runtime does. */
+static int find_driver(const char *way)
+{
+	static const char *const names[] = {"cuLaunchKernel", "cuGraphLaunch", "cuMemAlloc_v2",
+					    "cuMemFree_v2", "cuMemAllocHost_v2"};
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *function;
+	__typeof__(cuGetProcAddress_v2) *find;
+	char name[32];
+
+	if (!library)
+		return 1;
+	function = dlsym(library, "cuGetProcAddress_v2");
+	memcpy(&find, &function, sizeof(find));
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!strcmp(way, "dlsym")) {
+			function = dlsym(library, names[i]);
+		} else {
+			snprintf(name, sizeof(name), "%s", names[i]);
+			*(strstr(name, "_v2") ? strstr(name, "_v2") : name + strlen(name)) = 0;
+			if (find(name, &function, 13000, 0, NULL))
+				return 1;
+		}
+		memcpy((char *)&driver + i * sizeof(void *), &function, sizeof(function));
+	}
+	return 0;
+}
 
 static uint64_t vector, sums, far;
 static int *host;
@@ -137,7 +176,7 @@ static void launch(struct standin_kernel *kernel, void *argument, uintptr_t stre
 {
 	void *arguments[] = {&argument};
 
-	cuLaunchKernel(kernel, 4, 2, 1, 128, 1, 1, 64, (void *)stream, arguments, NULL);
+	driver.launch(kernel, 4, 2, 1, 128, 1, 1, 64, (void *)stream, arguments, NULL);
 }
 
 static void make_round(unsigned round)
@@ -188,11 +227,11 @@ static void use_and_free(void)
 	for (int i = 0; i < 4; i++) {
 		uint64_t memory;
 
-		cuMemAlloc_v2(&memory, 4096);
+		driver.allocate(&memory, 4096);
 		*at(memory) = 0;
 		launch(&count_up, at(memory), 7);
 		surprises += *at(memory) != 1;
-		cuMemFree_v2(memory);
+		driver.release(memory);
 	}
 }
 
@@ -203,12 +242,12 @@ static void make_range(int allocates)
 	uint64_t memory, more;
 	unsigned *event;
 
-	cuMemAlloc_v2(&memory, 4 * 1000);
+	driver.allocate(&memory, 4 * 1000);
 	cuEventCreate((void **)&event, 0);
 	memset(at(memory), 0, 4 * 1000);
 	cuProfilerStart();
 	if (allocates)
-		cuMemAlloc_v2(&more, 64);
+		driver.allocate(&more, 64);
 	cuMemcpyHtoDAsync_v2(far, &round, 4, (void *)7);
 	round = 99;
 	launch(&accumulate, at(vector), 7);
@@ -260,10 +299,11 @@ int main(int argc, char **argv)
 	ws_range_id started = 0;
 	unsigned rounds = !strcmp(what, "differs") && !is_first_run() ? ROUNDS - 1 : ROUNDS;
 
-	if (cuInit(0) || cuMemAlloc_v2(&vector, 4 * LENGTH) || cuMemAlloc_v2(&sums, 64) ||
-	    cuMemAlloc_v2(&far, 4 * LENGTH) || cuMemAllocHost_v2((void **)&host, 16))
+	if ((getenv("STANDIN_WAY") && find_driver(getenv("STANDIN_WAY"))) || cuInit(0) ||
+	    driver.allocate(&vector, 4 * LENGTH) || driver.allocate(&sums, 64) ||
+	    driver.allocate(&far, 4 * LENGTH) || driver.allocate_host((void **)&host, 16))
 		return 1;
-	cuMemFree_v2(sums);
+	driver.release(sums);
 	standin_allocate_nothing();
 	standin_global(&counter[1], sizeof(counter[1]));
 	if (getenv("STANDIN_CUBIN"))
@@ -302,6 +342,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(what, "same") || !strcmp(what, "other"))
 		printf("passes %u, %u\n", standin_passes, standin_used);
+	if (!strcmp(what, "told"))
+		printf("told %u\n", standin_told);
 	if (!strcmp(what, "freed"))
 		use_and_free();
 	if (!strcmp(what, "repeat") || !strcmp(what, "allocate"))
@@ -309,7 +351,7 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "nodes") || !strcmp(what, "host"))
 		launch_nodes(strcmp(what, "host") ? nodes : host_nodes);
 	for (int i = 0; i < 2 && !strcmp(what, "graph"); i++)
-		cuGraphLaunch(graph, (void *)7);
+		driver.launch_graph(graph, (void *)7);
 	for (unsigned i = 0; i < LENGTH; i++)
 		sum += at(vector)[i];
 	printf("sum %llu far %u graph %u counter %u host %d surprises %u runs %u\n",

@@ -15,6 +15,8 @@
  *   nocache      the driver does not empty the level-2 cache
  *   largecache   the level-2 cache holds all memory of the program and a copy of it
  *   kineto       the program has asked CUPTI for records itself
+ *   silent       CUPTI looks at no call: what the hook itself costs can be measured
+ *   versions     cuGetProcAddress gives another cuLaunchKernel than the symbol
  *
  * STANDIN_END names a file that says when CUPTI was left. STANDIN_SAMPLES names a file of samples
  * of program counters (standin_samples.h), STANDIN_AWAIT one that must be there before counters
@@ -65,6 +67,10 @@ STANDIN_EXPORT int cuFuncSetAttribute(void *function, int which, int value);
 STANDIN_EXPORT int cuEventCreate(void **event, unsigned flags);
 STANDIN_EXPORT int cuEventRecord(void *event, void *stream);
 STANDIN_EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
+/* Of the launches, the functions that allocate and those that copy. */
+STANDIN_EXPORT int cuGetProcAddress_v2(const char *name, void **function, int version,
+				       uint64_t flags, int *found);
+STANDIN_EXPORT int cuModuleUnload(void *module);
 STANDIN_EXPORT int cuProfilerStart(void);
 STANDIN_EXPORT int cuProfilerStop(void);
 /* The stream of that number is being captured: what is launched into it does not run. */
@@ -88,6 +94,7 @@ STANDIN_EXPORT extern void (*standin_launched)(int program);
 STANDIN_EXPORT extern void (*standin_module)(const char *cubin, size_t bytes);
 STANDIN_EXPORT extern unsigned standin_passes; /* that CUPTI has begun */
 STANDIN_EXPORT extern unsigned standin_used;   /* how often its profiler was initialised */
+STANDIN_EXPORT extern unsigned standin_told;   /* launches that it told of */
 STANDIN_EXPORT extern unsigned standin_runs;   /* kernels of the program that have run */
 STANDIN_EXPORT int standin_fault(const char *name);
 /* Add a line to the file that STANDIN_CACHE names. */
@@ -111,7 +118,8 @@ enum {
 	CBID_EVENT_AWAIT = 407,
 	CBID_INSTANTIATE = 408,
 	CBID_LAUNCH_EX = 409,
-	CBID_SET_ATTRIBUTE = 410
+	CBID_SET_ATTRIBUTE = 410,
+	CBID_DEVICE_NAME = 411
 };
 
 #endif

@@ -11,7 +11,7 @@
 void (*standin_callback)(int site, const struct standin_call *call);
 void (*standin_launched)(int program);
 void (*standin_module)(const char *cubin, size_t bytes);
-unsigned standin_runs, standin_passes, standin_used;
+unsigned standin_runs, standin_passes, standin_used, standin_told;
 
 enum { SLOW_US = 25000 };
 
@@ -311,7 +311,7 @@ STANDIN_EXPORT int cuModuleLoadData(void **module, const void *image)
 	*module = (void *)(uintptr_t)image;
 	return 0;
 }
-STANDIN_EXPORT int cuModuleUnload(void *module)
+int cuModuleUnload(void *module)
 {
 	(void)module;
 	return 0;
@@ -401,8 +401,9 @@ STANDIN_EXPORT int cuDeviceGetPCIBusId(char *text, int bytes, int device)
 STANDIN_EXPORT int cuDeviceGetName(char *name, int bytes, int device)
 {
 	(void)device;
+	tell(0, CBID_DEVICE_NAME, "cuDeviceGetName", NULL);
 	snprintf(name, (size_t)bytes, "Stand-in GPU");
-	return 0;
+	return end_call(CBID_DEVICE_NAME, "cuDeviceGetName", NULL, 0);
 }
 
 /* ---- launches ---- */
@@ -454,9 +455,13 @@ static int launch_kernel(const struct standin_call *call, const struct standin_k
 	} else if (kernel == &compare) {
 		run_compare(arguments);
 	} else if (kernel->run && stream != captured && !wrong) {
+		static int slow = -1;
+
 		kernel->run(arguments);
 		standin_runs++;
-		if (standin_fault("slow"))
+		if (slow < 0)
+			slow = standin_fault("slow");
+		if (slow)
 			usleep(SLOW_US);
 	}
 	if (standin_callback)
@@ -476,6 +481,13 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
 	struct standin_call call = {CBID_LAUNCH, "cuLaunchKernel", &params, kernel->symbol};
 
 	return launch_kernel(&call, kernel, stream, arguments);
+}
+
+static int launch_otherwise(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+			    unsigned by, unsigned bz, unsigned shared, void *stream,
+			    void **arguments, void **extra)
+{
+	return cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra);
 }
 
 /* CUlaunchConfig */
@@ -642,6 +654,31 @@ STANDIN_EXPORT int cuFuncGetName(const char **name, void *function)
 {
 	*name = ((struct standin_kernel *)function)->symbol;
 	return 0;
+}
+
+/* By the names without versions. */
+int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *found)
+{
+	static const struct {
+		const char *name;
+		void *function;
+	} functions[] = {{"cuLaunchKernel", (void *)cuLaunchKernel},
+			 {"cuGraphLaunch", (void *)cuGraphLaunch},
+			 {"cuMemAlloc", (void *)cuMemAlloc_v2},
+			 {"cuMemFree", (void *)cuMemFree_v2},
+			 {"cuMemAllocHost", (void *)cuMemAllocHost_v2},
+			 {"cuGetProcAddress", (void *)cuGetProcAddress_v2}};
+
+	(void)version;
+	(void)flags;
+	(void)found;
+	*function = NULL;
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+		if (!strcmp(functions[i].name, name))
+			*function = functions[i].function;
+	if (standin_fault("versions") && *function == (void *)cuLaunchKernel)
+		*function = (void *)launch_otherwise;
+	return *function ? 0 : 500;
 }
 
 int cuProfilerStart(void)
