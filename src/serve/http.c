@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,7 @@ enum {
 	TOKEN = WS_GATE_WORD,
 	CODE_S = 120, /* a browser may take long to start */
 	MOST_CONNECTIONS = 256,
+	BEGIN_S = 1, /* how long the library may take to begin with a connection */
 	PATIENCE_S = 60,
 	MOST_UPLOADS = 8,
 	FIRST_PORT = 8300,
@@ -49,6 +51,7 @@ struct server {
 	int uploads;	 /* under way; atomic */
 	int connections; /* of those who have shown the token; atomic */
 	int most_connections;
+	sem_t begun; /* the library has begun with a connection that it was given */
 	struct ws_gate_use use;
 	struct ws_gate *gate;
 	struct MHD_Daemon *daemon;
@@ -427,16 +430,32 @@ static bool knows_word(void *ctx, const char *word)
 	return is_word(server->token, word) || (*server->code && is_word(server->code, word));
 }
 
-/* The library would keep those that are too many waiting, the page of the owner among them. */
+/* Wait until the library has begun with the connection that it was given, and has counted it. */
+static void await_begin(struct server *server)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += BEGIN_S;
+	while (sem_timedwait(&server->begun, &until) && errno == EINTR)
+		;
+}
+
+/* The library would keep those that are too many waiting, the page of the owner among them. They
+ * are given to it one by one, because it counts them in a thread of its own, and stops for ever
+ * where its own limit is reached. */
 static bool take_connection(void *ctx, int fd, const struct sockaddr_in *address)
 {
 	struct server *server = ctx;
 
 	if (__atomic_load_n(&server->connections, __ATOMIC_RELAXED) >= server->most_connections)
 		return false;
+	while (!sem_trywait(&server->begun)) /* of one that took longer */
+		;
 	/* It closes the connection where it cannot take it. */
-	ws_mhd.add_connection(server->daemon, fd, (const struct sockaddr *)address,
-			      sizeof(*address));
+	if (ws_mhd.add_connection(server->daemon, fd, (const struct sockaddr *)address,
+				  sizeof(*address)) == MHD_YES)
+		await_begin(server);
 	return true;
 }
 
@@ -444,25 +463,29 @@ static void count_connection(void *ctx, struct MHD_Connection *con, void **socke
 			     enum MHD_ConnectionNotificationCode code)
 {
 	struct server *server = ctx;
-	int change = code == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1;
+	bool begins = code == MHD_CONNECTION_NOTIFY_STARTED;
 
 	(void)con;
 	(void)socket_context;
-	__atomic_add_fetch(&server->connections, change, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&server->connections, begins ? 1 : -1, __ATOMIC_RELAXED);
+	if (begins)
+		sem_post(&server->begun);
 }
 
 /* The library has no socket of its own to listen on: the gate gives it connections. Its limit is
- * larger than ours, since it counts those that were closed a while longer. */
+ * never reached: it counts those that were closed until it has cleared them up, at most as many as
+ * were open. */
 static int start_daemon(struct server *server, struct ws_err *err)
 {
+	sem_init(&server->begun, 0, 0);
 	server->daemon = ws_mhd.start_daemon(
 		MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION |
 			MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC,
 		0, NULL, NULL, answer_request, server, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned)MOST_CONNECTIONS + 64, MHD_OPTION_CONNECTION_TIMEOUT,
-		(unsigned)PATIENCE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536,
-		MHD_OPTION_NOTIFY_COMPLETED, end_request, NULL, MHD_OPTION_NOTIFY_CONNECTION,
-		count_connection, server, MHD_OPTION_END);
+		4u * MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PATIENCE_S,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_NOTIFY_COMPLETED,
+		end_request, NULL, MHD_OPTION_NOTIFY_CONNECTION, count_connection, server,
+		MHD_OPTION_END);
 	return server->daemon ? 0 : ws_fail(err, "cannot start the server of libmicrohttpd");
 }
 

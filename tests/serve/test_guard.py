@@ -372,6 +372,16 @@ def too_many_with_the_token_are_told_so_and_make_room_when_they_end():
         until("room", lambda: s.ask("api/state")[0] == 200)
 
 
+@test
+def a_thousand_with_the_token_end_and_the_server_answers_again():
+    """More at once than the library that answers would take."""
+    with serve(report()) as s:
+        for _ in range(3):
+            with held_connections(s, "GET %sapi/state HTTP/1.1\r\nHost: loc" % s.path):
+                until("a refusal", lambda: refusal_of(s))
+            until("room", lambda: s.ask("api/state")[0] == 200)
+
+
 def refusal_of(s):
     answer = s.ask("api/state")
     return answer[0] != 200 and answer
