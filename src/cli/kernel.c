@@ -6,7 +6,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <regex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 #include "metrics/clocks.h"
 #include "record/record.h"
 #include "schema/kernel_sampled.h"
+#include "text/pattern.h"
 
 extern const struct ws_command ws_cmd_kernel;
 
@@ -431,16 +431,13 @@ static bool measures_ranges(const struct options *options)
 
 static int compile_expression(const char *option, const char *text, struct ws_err *err)
 {
-	char message[256];
-	regex_t expression;
-	int rc = regcomp(&expression, text, REG_EXTENDED | REG_NOSUB);
+	struct ws_err why = {0};
+	struct ws_pattern pattern;
 
-	if (!rc) {
-		regfree(&expression);
-		return 0;
-	}
-	regerror(rc, &expression, message, sizeof(message));
-	return ws_fail(err, "%s: '%s' is no expression: %s", option, text, message);
+	if (ws_compile_pattern(&pattern, text, REG_EXTENDED, &why))
+		return ws_fail(err, "%s: '%s' is no expression: %s", option, text, why.msg);
+	ws_free_pattern(&pattern);
+	return 0;
 }
 
 static int check_expression(const char *option, const char *text, struct ws_err *err)

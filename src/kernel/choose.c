@@ -1,5 +1,4 @@
 /* choose.c - see choose.h. */
-#include <regex.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include "kernel/choose.h"
 #include "kernel/formula.h"
 #include "kernel/sections.h"
+#include "text/pattern.h"
 
 #define DEFAULT_SET "basic"
 enum { WORD_ROOM = 512, MOST_SECTIONS = 64 };
@@ -55,11 +55,13 @@ static const char *match_prefix(const char *word, const char *prefix)
 	return strncmp(word, prefix, n) ? NULL : word + n;
 }
 
-static int compile(const char *expression, regex_t *regex, struct ws_err *err)
+static int compile(const char *expression, struct ws_pattern *pattern, struct ws_err *err)
 {
-	if (!regcomp(regex, expression, REG_EXTENDED | REG_NOSUB))
+	struct ws_err why = {0};
+
+	if (!ws_compile_pattern(pattern, expression, REG_EXTENDED, &why))
 		return 0;
-	return ws_fail(err, "regex:%s is not a regular expression", expression);
+	return ws_fail(err, "regex:%s is not a regular expression: %s", expression, why.msg);
 }
 
 /* ---- sections ---- */
@@ -87,15 +89,15 @@ static int pick_set(void *context, const char *word)
 
 static int pick_matching(struct picking *picking, const char *expression)
 {
-	regex_t regex;
+	struct ws_pattern pattern;
 	bool any = false;
 
-	if (compile(expression, &regex, picking->err))
+	if (compile(expression, &pattern, picking->err))
 		return -1;
 	for (size_t i = 0; i < ws_kernel_section_count; i++)
-		if (!regexec(&regex, ws_kernel_sections[i].identifier, 0, NULL, 0))
+		if (ws_match_pattern(&pattern, ws_kernel_sections[i].identifier))
 			any = picking->picked[i] = true;
-	regfree(&regex);
+	ws_free_pattern(&pattern);
 	if (any)
 		return 0;
 	return ws_fail(picking->err, "no section matches %s; see --list-sections", expression);
@@ -234,7 +236,7 @@ static size_t add_forms(struct making *making, const struct ws_gpu_metric *metri
 }
 
 static void add_matching_forms(struct making *making, const struct ws_gpu_metric *metric,
-			       regex_t *regex)
+			       struct ws_pattern *pattern)
 {
 	size_t count;
 	const char *const *suffixes = ws_gpu_host_suffixes(making->host, metric, &count);
@@ -242,7 +244,7 @@ static void add_matching_forms(struct making *making, const struct ws_gpu_metric
 	for (size_t i = 0; i < count; i++) {
 		char *name = ws_format("%s%s", metric->name, suffixes[i]);
 
-		if (!regexec(regex, name, 0, NULL, 0))
+		if (ws_match_pattern(pattern, name))
 			add_name(making->choice, name);
 		free(name);
 	}
@@ -253,14 +255,14 @@ static int add_expression(struct making *making, const char *word, const char *e
 {
 	size_t count, before = making->choice->count;
 	const struct ws_gpu_metric *metrics;
-	regex_t regex;
+	struct ws_pattern pattern;
 
-	if (require_host(making, word) || compile(expression, &regex, making->err))
+	if (require_host(making, word) || compile(expression, &pattern, making->err))
 		return -1;
 	metrics = ws_gpu_host_metrics(making->host, &count);
 	for (size_t i = 0; i < count; i++)
-		add_matching_forms(making, &metrics[i], &regex);
-	regfree(&regex);
+		add_matching_forms(making, &metrics[i], &pattern);
+	ws_free_pattern(&pattern);
 	if (making->choice->count > before)
 		return 0;
 	return ws_fail(making->err, "no metric of %s matches %s; see --query-metrics", making->chip,
@@ -400,13 +402,13 @@ void ws_kernel_order_passes(struct ws_kernel_choice *choice)
 static int check_metric(void *context, const char *word)
 {
 	const char *expression = match_prefix(word, "regex:");
-	regex_t regex;
+	struct ws_pattern pattern;
 
 	if (!expression)
 		return 0;
-	if (compile(expression, &regex, context))
+	if (compile(expression, &pattern, context))
 		return -1;
-	regfree(&regex);
+	ws_free_pattern(&pattern);
 	return 0;
 }
 

@@ -1,5 +1,4 @@
 /* print_lists.c - what can be measured: sets, sections, rules, metrics of chips. */
-#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +9,7 @@
 #include "kernel/choose.h"
 #include "kernel/print.h"
 #include "kernel/units.h"
+#include "text/pattern.h"
 
 /* One chip of each family. */
 static const char *const chips[] = {"GA100", "GA102", "AD102", "GH100", "GB100", "GB202"};
@@ -141,15 +141,15 @@ static void add_metric(const struct ws_kernel_query *query, struct ws_gpu_host *
 /* Whether an entry of the list names the metric, with or without a suffix. */
 static bool is_named_by(const char *entry, const char *name)
 {
-	regex_t expression;
+	struct ws_pattern pattern;
 	bool found;
 
 	if (strncmp(entry, "regex:", 6))
 		return strcspn(entry, ".") == strlen(name) && !strncmp(entry, name, strlen(name));
-	if (regcomp(&expression, entry + 6, REG_EXTENDED | REG_NOSUB))
+	if (ws_compile_pattern(&pattern, entry + 6, REG_EXTENDED, NULL))
 		return false;
-	found = !regexec(&expression, name, 0, NULL, 0);
-	regfree(&expression);
+	found = ws_match_pattern(&pattern, name);
+	ws_free_pattern(&pattern);
 	return found;
 }
 

@@ -837,6 +837,10 @@ def another_subscriber_is_named():
     assert "another tool profiles" in info, info
 
 
+# With its repetitions written out, it has a thousand million characters.
+HUGE = "regex:(((a{255}){255}){255}){64}"
+
+
 @tap.test
 def what_makes_no_sense_is_refused():
     for args, word in [
@@ -852,6 +856,12 @@ def what_makes_no_sense_is_refused():
         (("--kernel-id", "::c:0"), "counted from 1"),
         (("--kernel-id", "::regex:(:1"), "is no expression"),
         (("--kernel-id", ":::("), "is no expression"),
+        (("-k", HUGE), "too large"),
+        (("--kernel-id", "::%s:1" % HUGE), "too large"),
+        (("--section", HUGE), "too large"),
+        (("--metrics", HUGE), "too large"),
+        (("--nvtx-include", HUGE), "too large"),
+        (("-k", "regex:(a)\\1"), "back-references"),
         (("--nvtx-include", ""), "names no range"),
         (("--nvtx-include", "domain@/"), "names no range"),
         (("--nvtx-exclude", "domain@a/regex:(/b"), "is no expression"),
