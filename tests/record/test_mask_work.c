@@ -2,8 +2,9 @@
  * test_mask_work.c - looking for secrets in one long word takes work that grows with its length and
  * not with its square: the target waits meanwhile.
  *
- * mask.c is compiled with calls at each basic block (-fsanitize-coverage=trace-pc), and what it
- * asks of the C library is counted by bytes, so that work is counted and no time is measured.
+ * mask.c and mask_tokens.c are compiled with calls at each basic block
+ * (-fsanitize-coverage=trace-pc), and what they ask of the C library is counted by bytes, so that
+ * work is counted and no time is measured.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +19,7 @@
 #include "text/mask.h"
 
 #define SHORT_WORD (4u << 10)
-#define LONG_WORD (32u << 10)
+#define LONG_WORD (16u << 10)
 
 static uint64_t work;
 
@@ -129,6 +130,16 @@ static void work_grows_with_length(void **state)
 		"@",
 		"/",
 		"\xff",
+		"a:b@c ",
+		"a:@",
+		"identified by 'x' ",
+		"password (",
+		"password=(",
+		"token='x'\"y\"",
+		"token: str = 'x' ",
+		"['token'] = ",
+		"<token>x",
+		"echo x ; sudo -S ",
 	};
 	static const char *const begins[] = {"", "--password=", "a "};
 
