@@ -19,6 +19,7 @@
 #include "record/perf_private.h"
 
 #define CROWD 8000.0	   /* switches a second on a core */
+#define ALIGN_MOST 8u	   /* cores: each is interrupted */
 #define STAY_NS 200000000u /* a core stays sparse for this long after the last reason */
 
 void ws_perf_want_sparse(struct ws_perf *perf, struct ws_perf_ring *ring, uint64_t until)
@@ -95,11 +96,14 @@ static void stand_in(const struct ws_perf *perf, const struct ws_perf_ring *ring
 	ws_perf_switch_on(&perf->set, ring, standby, on);
 }
 
+static uint64_t choose_period(const struct ws_perf *perf, bool sparse)
+{
+	return (uint64_t)perf->timer_ns * (sparse ? WS_PERF_SPARSE : 1);
+}
+
 static void change_core(struct ws_perf *perf, struct ws_perf_ring *ring, uint64_t now, bool sparse)
 {
-	uint64_t ns = (uint64_t)perf->timer_ns * (sparse ? WS_PERF_SPARSE : 1);
-
-	if (!set_period(&perf->set, ring, ns)) {
+	if (!set_period(&perf->set, ring, choose_period(perf, sparse))) {
 		ring->sparse_until = 0;
 		if (sparse)
 			return;
@@ -111,17 +115,32 @@ static void change_core(struct ws_perf *perf, struct ws_perf_ring *ring, uint64_
 		ws_perf_end_span(&ring->sparse, now);
 }
 
+/* Threads that wait for one another are delayed once, not twice, by two samples at a time: have the
+ * clocks of such cores begin anew together. */
+static void align_cores(const struct ws_perf *perf)
+{
+	for (size_t i = 0; i < perf->set.rings_n; i++)
+		if (ws_perf_span_lasts(&perf->set.rings[i].sparse))
+			set_period(&perf->set, &perf->set.rings[i], choose_period(perf, true));
+}
+
 void ws_perf_pace_samples(struct ws_perf *perf, uint64_t now)
 {
+	bool changed = false;
+
 	if (!perf || !perf->active || !perf->from || perf->over)
 		return;
 	for (size_t i = 0; i < perf->set.rings_n; i++) {
 		struct ws_perf_ring *ring = &perf->set.rings[i];
 		bool wanted = now < ring->sparse_until;
 
-		if (wanted != ws_perf_span_lasts(&ring->sparse))
-			change_core(perf, ring, now, wanted);
+		if (wanted == ws_perf_span_lasts(&ring->sparse))
+			continue;
+		change_core(perf, ring, now, wanted);
+		changed |= wanted;
 	}
+	if (changed && perf->set.rings_n <= ALIGN_MOST)
+		align_cores(perf);
 }
 
 void ws_perf_take_all_samples(struct ws_perf *perf, uint64_t now)

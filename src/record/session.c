@@ -45,6 +45,7 @@
 #define STORM_NS 70000000u /* while threads call a library without pause */
 #define GLANCE_NS \
 	4000000u /* meanwhile the recorder looks this often whether it can go on sleeping */
+#define STORM_GLANCE_NS 8000000u /* and this often if threads call a library without pause */
 #define CLOCK_ROW_NS 1000000000u
 #define LEAVE_NS UINT64_C(3000000000) /* for CUPTI to hand over its last records */
 
@@ -150,13 +151,15 @@ static bool sleep_until_woken(struct ws_session *session, enum ws_sleep depth, u
 /*
  * Each round takes a core from the target's threads, and the cache with it. So there are few,
  * fewest while each of these threads waits for others all the time, and in between only looks at
- * how far the rings have been filled. `glance`: ns between these.
+ * how far the rings have been filled. `fill`: ns until they may be full.
  */
-static void sleep_in_crowd(struct ws_session *session, uint64_t ns, uint64_t glance)
+static void sleep_in_crowd(struct ws_session *session, uint64_t ns, uint64_t fill)
 {
 	uint64_t from = ws_read_raw_ns(), now = from, until = from + ns;
 	uint64_t storm_ns = ws_min(ws_min(ws_session_patience(session), STORM_NS),
 				   ws_python_patience(session->python));
+	uint64_t glance = ws_min(fill, GLANCE_NS);
+	bool storms;
 
 	session->slept_deep = true;
 	while (now < until) {
@@ -166,7 +169,9 @@ static void sleep_in_crowd(struct ws_session *session, uint64_t ns, uint64_t gla
 			return;
 		ws_drain_beat(session->drain);
 		now = ws_read_raw_ns();
-		until = from + (ws_drain_look_for_storms(session->drain, now) ? storm_ns : ns);
+		storms = ws_drain_look_for_storms(session->drain, now);
+		until = from + (storms ? storm_ns : ns);
+		glance = ws_min(fill, storms ? STORM_GLANCE_NS : GLANCE_NS);
 		ws_perf_pace_samples(session->perf, now);
 	}
 }
@@ -194,7 +199,7 @@ static void sleep_between_rounds(struct ws_session *session, uint64_t bytes)
 	if (!session->exited && ws_crowd_is_full(&session->crowd)) {
 		sleep_in_crowd(session, ws_min(patience, IDLE_NS),
 			       choose_sleep(CROWDED_CHUNKS * WS_CHUNK_SIZE, bytes, span,
-					    GLANCE_NS));
+					    STORM_GLANCE_NS));
 		return;
 	}
 	if (bytes > QUIET_BYTES) {
