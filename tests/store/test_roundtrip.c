@@ -14,6 +14,8 @@
 #include "store/sort.h"
 #include "util.h"
 
+static bool sanitized; /* a fifth of what only chance or the size of a file needs */
+
 static void round_trip(enum ws_table table, uint32_t n, int profile, uint32_t block_rows)
 {
 	struct ws_writer_opts opts = {.overwrite = true, .block_rows = block_rows};
@@ -65,14 +67,14 @@ static void tables_at_random(void **state)
 {
 	(void)state;
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		for (int i = 0; i < 15; i++)
+		for (int i = 0; i < (sanitized ? 3 : 15); i++)
 			round_trip((enum ws_table)t, 1 + (uint32_t)below(3000), -1, 0);
 }
 
 static void big_blocks(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < (sanitized ? 2 : 6); i++) {
 		round_trip(WS_TABLE_nvtx, 65536 * 2 + 5, -1, 0);
 		round_trip(WS_TABLE_osrt, 70000, -1, 0);
 	}
@@ -164,7 +166,7 @@ static void nested_threads(void **state)
 /* Both directions of the size targets: what repeats must cost next to nothing. */
 static void storm_is_small(void **state)
 {
-	enum { N = 400000 };
+	const int n = sanitized ? 80000 : 400000;
 	char *path = in_folder("storm.wsrep");
 	struct ws_err err;
 	struct ws_writer *writer = ws_writer_create(path, NULL, &err);
@@ -172,7 +174,7 @@ static void storm_is_small(void **state)
 	uint64_t t = 5000000;
 
 	(void)state;
-	for (int i = 0; i < N; i++) {
+	for (int i = 0; i < n; i++) {
 		struct ws_row_nvtx row = {
 			.thread = 1, .type = WS_NVTX_PUSHPOP, .text = i & 1 ? a : b};
 
@@ -183,7 +185,7 @@ static void storm_is_small(void **state)
 	assert_int_equal(ws_writer_close(writer, &err), 0);
 	struct ws_report *report = open_or_fail(path);
 
-	assert_true(ws_report_file_size(report) <= N);
+	assert_true(ws_report_file_size(report) <= (uint64_t)n);
 	ws_report_close(report);
 	free(path);
 }
@@ -278,7 +280,7 @@ static void stepped_clocks(void **state)
 	for (int trouble = 0; trouble < 64; trouble++)
 		step_block(ratio[trouble % 8][0], ratio[trouble % 8][1],
 			   300 + (uint32_t)below(4000), trouble);
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < (sanitized ? 6 : 16); i++)
 		step_block(ratio[i % 8][0], ratio[i % 8][1], 60000, 1 << i % 6);
 	for (uint32_t n = 100; n < 30000; n *= 3)
 		step_block(1, 1, n, 64);
@@ -446,7 +448,7 @@ static void ints_come_back(void **state)
 	ws_packer_init(&packer, 5000);
 	ws_unpacker_init(&unpacker);
 	ws_unpacker_reserve(&unpacker, 5000);
-	for (int round = 0; round < 600; round++) {
+	for (int round = 0; round < (sanitized ? 120 : 600); round++) {
 		uint32_t n = 1 + (uint32_t)below(5000), shift = (uint32_t)below(64),
 			 rare = 1 + (uint32_t)below(400);
 		struct ws_column_head head = {0};
@@ -478,7 +480,7 @@ static void test_sorting(void **state)
 	uint64_t track[3000], start[3000], end[3000];
 
 	(void)state;
-	for (int round = 0; round < 400; round++) {
+	for (int round = 0; round < (sanitized ? 80 : 400); round++) {
 		uint32_t n = 1 + (uint32_t)below(3000), tracks = 1 + (uint32_t)below(4),
 			 spread = 1 + (uint32_t)below(5000);
 		bool wild = !below(4), nearly = below(2);
@@ -517,6 +519,7 @@ int main(void)
 	const char *sanitize = getenv("WS_TEST_SANITIZE");
 	int rc;
 
+	sanitized = sanitize;
 	/* Only strings are read by several threads; the thread sanitizer has nothing to find in the
 	 * others, and makes them some twenty times slower. */
 	if (sanitize && !strcmp(sanitize, "thread"))
