@@ -44,7 +44,8 @@ static const uint16_t hook_calls[] = {SYS_clock_gettime,  SYS_close,	    SYS_fac
 				      SYS_readlinkat,	  SYS_rt_sigaction, SYS_rt_sigreturn,
 				      SYS_rt_sigprocmask, SYS_sigaltstack,  SYS_timer_create,
 				      SYS_timer_settime,  SYS_timer_delete, SYS_sched_yield,
-				      SYS_flock,	  SYS_kill,	    SYS_process_vm_readv};
+				      SYS_flock,	  SYS_kill,	    SYS_process_vm_readv,
+				      SYS_fcntl};
 
 static struct value make_known(uint32_t number)
 {

@@ -37,6 +37,7 @@
 #include "inject/readable.h"
 #include "inject/ignored.h"
 #include "inject/rt.h"
+#include "inject/spare.h"
 #include "inject/traced.h"
 #include "ring/hookable.h"
 
@@ -57,15 +58,22 @@ enum image {
 			  without us */
 };
 
-/* Our libraries and what they map at once are 4 to 5 MiB. */
+/* Our libraries and what they map at once are 4 to 5 MiB, of which less than 2 MiB are data. */
 #define SPACE_LEAST ((rlim_t)32 << 20)
+#define DATA_LEAST ((rlim_t)8 << 20)
 
-static bool is_space_tight(void)
+static bool is_limited_below(int resource, rlim_t least)
 {
 	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
 
-	ws_raw_syscall(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&limit, 0, 0);
-	return limit.rlim_cur < SPACE_LEAST;
+	ws_raw_syscall(SYS_prlimit64, 0, resource, 0, (long)&limit, 0, 0);
+	return limit.rlim_cur < least;
+}
+
+static bool is_space_tight(void)
+{
+	return is_limited_below(RLIMIT_AS, SPACE_LEAST) ||
+	       is_limited_below(RLIMIT_DATA, DATA_LEAST);
 }
 
 /*
@@ -179,17 +187,13 @@ static struct own_values find_own_values(void)
 static bool copy_environment(char *const *envp, size_t bytes, struct env *out, size_t *count,
 			     char **room)
 {
-	long p;
-
 	*count = 0;
 	while (envp && envp[*count])
 		++*count;
 	bytes += (*count + 8) * sizeof(char *);
-	p = ws_raw_syscall(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p < 0 && p > -4096)
+	out->v = ws_spare_take(bytes);
+	if (!out->v)
 		return false;
-	out->v = (char **)p;
 	out->bytes = bytes;
 	*room = (char *)(out->v + *count + 8);
 	if (*count)
@@ -361,7 +365,7 @@ static bool complete_environment(char *const *envp, enum image image, struct env
 
 static void free_environment(struct env *env)
 {
-	ws_raw_syscall(SYS_munmap, (long)env->v, (long)env->bytes, 0, 0, 0, 0);
+	ws_spare_give(env->v, env->bytes);
 }
 
 /* ---- exec ---- */
@@ -667,7 +671,7 @@ struct lent {
 	struct env env;
 	size_t bytes; /* of the mapping of this */
 	size_t count; /* of `source` */
-	bool outside;
+	enum image image;
 	_Atomic uint32_t users; /* calls that go on */
 	char *source[];		/* what was in `environ` */
 };
@@ -688,29 +692,26 @@ static void retire_lent(struct lent *lent)
 	if (!old || atomic_load(&old->users) || environ == old->env.v)
 		return;
 	free_environment(&old->env);
-	ws_raw_syscall(SYS_munmap, (long)old, (long)old->bytes, 0, 0, 0, 0);
+	ws_spare_give(old, old->bytes);
 }
 
-static struct lent *make_lent(size_t count, enum image image, bool outside)
+static struct lent *make_lent(size_t count, enum image image)
 {
 	size_t bytes = sizeof(struct lent) + count * sizeof(char *);
 	struct lent *lent;
 	struct env made;
-	long p;
 
 	if (!complete_environment(environ, image, &made))
 		return NULL;
-	p = ws_raw_syscall(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p < 0 && p > -4096) {
+	lent = ws_spare_take(bytes);
+	if (!lent) {
 		free_environment(&made);
 		return NULL;
 	}
-	lent = (struct lent *)p;
 	lent->env = made;
 	lent->bytes = bytes;
 	lent->count = count;
-	lent->outside = outside;
+	lent->image = image;
 	if (count)
 		memcpy(lent->source, environ, count * sizeof(char *));
 	return lent;
@@ -721,7 +722,6 @@ static struct lent *lend_environ(void)
 	struct lent *lent = atomic_load_explicit(&last_lent, memory_order_acquire);
 	enum image image;
 	size_t count = 0;
-	bool outside;
 
 	if (!ws_rt_is_filtered() && !ws_are_texts_readable(environ))
 		return NULL;
@@ -729,11 +729,10 @@ static struct lent *lend_environ(void)
 		count++;
 	if (!ws_rt->arena && !ws_rt_is_collecting_slow() && !ws_rt->arena)
 		return NULL;
-	image = classify_image("/bin/sh");
-	outside = image == IMAGE_OUTSIDE || ws_rt_is_over();
-	if (!lent || lent->count != count || lent->outside != outside ||
+	image = ws_rt_is_over() ? IMAGE_OUTSIDE : classify_image("/bin/sh");
+	if (!lent || lent->count != count || lent->image != image ||
 	    (count && memcmp(lent->source, environ, count * sizeof(char *)))) {
-		lent = make_lent(count, image, outside);
+		lent = make_lent(count, image);
 		if (!lent)
 			return NULL;
 		retire_lent(atomic_exchange(&last_lent, lent));

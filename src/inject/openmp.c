@@ -613,5 +613,6 @@ __attribute__((constructor(103))) static void look_at_start(void)
 /* For a runtime that the program opened with dlopen. */
 __attribute__((destructor)) static void look_at_end(void)
 {
-	report_gnu_runtime();
+	if (!ws_rt_is_sandboxed())
+		report_gnu_runtime();
 }

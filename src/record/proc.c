@@ -913,7 +913,7 @@ static void report_unseen(const struct ws_drain *drain, const struct ws_started 
 		problem = "its user, or its root folder, cannot read the hooks";
 	if (started->tight)
 		problem = "the hooks would take too much of its address space, which is limited "
-			  "(ulimit -v) to less than 32 MiB";
+			  "to less than 32 MiB (ulimit -v), or to 8 MiB of data (ulimit -d)";
 	if (!problem && (!silent || access(started->path, X_OK)))
 		return;
 	snprintf(text, sizeof(text), "%s %s: %s.",

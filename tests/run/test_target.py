@@ -338,6 +338,16 @@ def children_without_much_address_space(t):
     t.eq(r.status, 1, "exit status")
 
 
+@test("target")
+def children_with_less_space_than_is_taken(t):
+    """A program that limits itself to less than it takes itself gets no memory from the kernel any
+    more, but hands nothing of ours to what it starts.
+    """
+    for limit in ("-v 3000", "-d 1000"):
+        r = t.same(["sh", "-c", "ulimit %s; exec sh -c 'echo in; exit 3'" % limit], "-f")
+        t.eq((r.status, r.out), (3, b"in\n"), "status and output under ulimit " + limit)
+
+
 STACK_FROM_NS, LONG_NS = 80000, 5000000
 STACKS_A_SECOND, STACKS_AT_ONCE = 500, 100  # record/session.c, inject/osrt.c
 LOOKS_A_SECOND, LOOKS_AT_ONCE = 800, 100  # record/perf_waits.c
@@ -485,7 +495,7 @@ def filter_that_forbids_sockets(t):
     t.eq(t.same(argv).status, 5, "exit status")
 
 
-FILTERED = "threads fork clone spawn system exec compute".split()
+FILTERED = "threads fork clone spawn system exec compute control end".split()
 
 
 @test("target")
@@ -497,7 +507,7 @@ def filters_that_end_a_program(t):
         for mode in (None, "none"):
             argv = [t.program("filtered"), case, *how]
             env = {"WARPSIGHT_PERF": mode} if mode else {}
-            options = ["--trace=osrt", "--osrt-threshold=0"]
+            options = ["--trace=osrt,openmp", "--osrt-threshold=0"]
             name = "-".join([case, *how, str(mode)])
             try:
                 r = t.same(argv, *options, env=env, output=name)

@@ -9,6 +9,8 @@
  *   system   a shell
  *   exec     another program in its place
  *   compute  nothing but computing: not even handlers of signals may return
+ *   control  a shell, where only fcntl is forbidden
+ *   end      nothing, where only openat is forbidden
  *
  * The filter is installed by prctl, or by syscall(). Ends with 5; 77 where there are no filters.
  */
@@ -46,15 +48,18 @@ static int forbid(struct sock_filter *to, int n, int call)
 	return n;
 }
 
-static int install(int also, int by_syscall)
+/* `only`: the one call that is forbidden; 0: those above. */
+static int install(int also, int only, int by_syscall)
 {
 	struct sock_filter filter[64] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
 	struct sock_fprog program = {0, filter};
 	int n = 1;
 
-	for (size_t i = 0; i < sizeof(forbidden) / sizeof(*forbidden); i++)
+	for (size_t i = 0; !only && i < sizeof(forbidden) / sizeof(*forbidden); i++)
 		n = forbid(filter, n, forbidden[i]);
+	if (only)
+		n = forbid(filter, n, only);
 	for (size_t i = 0; also & ALSO_OWN_NUMBERS && i < 2; i++)
 		n = forbid(filter, n, own_numbers[i]);
 	if (also & ALSO_HANDLERS)
@@ -170,10 +175,16 @@ static int run_compute(void)
 	return 5;
 }
 
+static int run_end(void)
+{
+	puts("ends");
+	return 5;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
-	int also;
+	int also, only;
 } cases[] = {
 	{"threads", run_threads, ALSO_OWN_NUMBERS},
 	{"fork", run_fork, ALSO_OWN_NUMBERS},
@@ -182,6 +193,8 @@ static const struct {
 	{"system", run_system, 0},
 	{"exec", run_exec, 0},
 	{"compute", run_compute, ALSO_HANDLERS},
+	{"control", run_system, 0, SYS_fcntl},
+	{"end", run_end, 0, SYS_openat},
 };
 
 int main(int argc, char **argv)
@@ -190,7 +203,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; argc > 1 && i < sizeof(cases) / sizeof(*cases); i++) {
 		if (strcmp(cases[i].name, argv[1]))
 			continue;
-		return install(cases[i].also, argc > 2) ? 77 : cases[i].run();
+		return install(cases[i].also, cases[i].only, argc > 2) ? 77 : cases[i].run();
 	}
 	return 98;
 }
