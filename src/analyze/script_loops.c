@@ -62,8 +62,10 @@ static bool begins_loop(const char *line, const char *at, size_t length)
 static unsigned count_loops(const char *line)
 {
 	static const char *const words[] = {"for", "foreach", "while", "until", NULL},
-				 *const methods[] = {".each ",	 ".each_",   ".times", ".upto",
-						     ".forEach", ".downto(", NULL};
+				 *const methods[] = {".each ", ".each_",      ".times",
+						     ".upto",  ".forEach",    ".downto(",
+						     ".find(", ".findIndex(", ".filter(",
+						     ".some(", NULL};
 	unsigned count = 0;
 
 	for (size_t i = 0; words[i]; i++)
@@ -190,13 +192,24 @@ static void read_calls(struct script *script)
 	}
 }
 
+/* people.find((person) => person.id === id) */
+static bool finds(const char *line)
+{
+	static const char *const methods[] = {".find(", ".findIndex(", ".filter(", ".some(", NULL};
+
+	for (size_t i = 0; methods[i]; i++)
+		if (strstr(line, methods[i]))
+			return true;
+	return false;
+}
+
 /* A loop whose line, or one of the next two, compares for equality. */
 static bool compares(const struct script *script, uint32_t line)
 {
 	enum { LOOKED_AT = 3 };
 
 	for (size_t i = line - 1; i < script->count && i < line - 1 + LOOKED_AT; i++)
-		if (strstr(script->lines[i], "if") &&
+		if ((strstr(script->lines[i], "if") || finds(script->lines[i])) &&
 		    (strstr(script->lines[i], "==") || strstr(script->lines[i], " eq ")))
 			return true;
 	return false;
@@ -240,4 +253,37 @@ struct ws_script_loop ws_find_deepest_loop(const char *path, uint64_t until)
 	free(script);
 	free(text);
 	return loop;
+}
+
+/* my ($key, %all) = @_; my %copy = %$all; but not my ($key, $value) = @_; my @words = split... */
+static bool copies_list(const char *line)
+{
+	static const char *const sources[] = {"@_", "%$", "@$", "%{", "@{", NULL};
+	const char *equals = strchr(line, '='), *from;
+
+	if (!isblank((unsigned char)*line))
+		return false;
+	line = skip_blanks(line);
+	if (strncmp(line, "my ", 3) || !equals || equals[1] == '=')
+		return false;
+	if (!memchr(line, '%', (size_t)(equals - line)) &&
+	    !memchr(line, '@', (size_t)(equals - line)))
+		return false;
+	from = skip_blanks(equals + 1);
+	for (size_t i = 0; sources[i]; i++)
+		if (!strncmp(from, sources[i], 2))
+			return true;
+	return false;
+}
+
+size_t ws_find_list_copies(const char *path, uint64_t until, uint32_t *lines, size_t most)
+{
+	char *text = ws_read_source(path, until), *rest = text, *line;
+	size_t count = 0;
+
+	for (uint32_t i = 1; text && count < most && (line = strsep(&rest, "\n")); i++)
+		if (copies_list(line))
+			lines[count++] = i;
+	free(text);
+	return count;
 }

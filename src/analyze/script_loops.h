@@ -4,6 +4,7 @@
 #define WS_ANALYZE_SCRIPT_LOOPS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct ws_script_loop {
@@ -15,5 +16,8 @@ struct ws_script_loop {
 /* The loop of a script (a file unchanged since `until`, nanoseconds since 1970) that is deepest in
  * others, where its lines are indented as usual. */
 struct ws_script_loop ws_find_deepest_loop(const char *path, uint64_t until);
+/* The lines of a script of Perl, at most `most`, that copy a whole hash or array within a sub: my
+ * ($key, %all) = @_; my @copy = @$list; returns how many. */
+size_t ws_find_list_copies(const char *path, uint64_t until, uint32_t *lines, size_t most);
 
 #endif

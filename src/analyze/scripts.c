@@ -98,9 +98,18 @@ static const struct ws_interpreter interpreters[] = {
 	   SEARCH,
 	   0.12,
 	   LOOP,
-	   {"Perl_hv_iternext*", "Perl_hv_iterinit", "Perl_hv_iterkey*", "Perl_hv_iterval",
-	    "Perl_do_kv", "Perl_hv_pushkv", "Perl_pp_each", "Perl_newSVhek", NULL},
+	   {"Perl_hv_iterinit", "Perl_hv_iterkey*", "Perl_hv_iterval", "Perl_do_kv", "Perl_pp_each",
+	    NULL},
 	   {"keys", "values", "each", NULL}},
+	  {"copying hashes and arrays item by item, as those that are handed over by value",
+	   "my (%all) = @_ and my %copy = %$all make each item anew, in each call: hand over a "
+	   "reference (\\%all) and use its items in place ($all->{$key}, $all->[0]).",
+	   0.25,
+	   WS_SCRIPT_COPY,
+	   {"Perl_hv_pushkv", "Perl_hv_iternext*", "Perl_newSVhek", "Perl_hv_clear",
+	    "Perl_pp_aassign", "Perl_av_make", NULL},
+	   {NULL},
+	   0.85},
 	  {"moving the items of arrays (unshift, splice)",
 	   FRONT,
 	   0.2,
@@ -115,11 +124,11 @@ static const struct ws_interpreter interpreters[] = {
 	   PLAIN,
 	   {"Perl_pp_substr", NULL},
 	   {"substr", NULL}},
-	  {"copying arrays and hashes",
+	  {"making arrays and hashes ([...], {...})",
 	   COPY,
 	   0.25,
 	   PLAIN,
-	   {"Perl_pp_aassign", "Perl_av_make", "Perl_pp_anonlist", "Perl_pp_anonhash", NULL}},
+	   {"Perl_pp_anonlist", "Perl_pp_anonhash", NULL}},
 	  {"joining texts",
 	   JOIN,
 	   0.3,
@@ -482,6 +491,17 @@ static const struct ws_interpreter interpreters[] = {
 	   {"v8::internal::Isolate::Throw*", "v8::internal::Isolate::CaptureSimpleStackTrace*",
 	    "v8::internal::ErrorUtils::*", "v8::internal::Builtin_ErrorConstructor*", NULL},
 	   {"throw", "catch", NULL}},
+	  {"copying buffers, texts or lists",
+	   "Buffer.concat, + and [...list, item] make a new one and copy all that was there, in a "
+	   "loop again and again: push the pieces to an array and join them once, at the end.",
+	   0.3,
+	   PLAIN,
+	   {"memcpy", "__memcpy*", "memmove", "__memmove*", NULL},
+	   {"Buffer.concat", "concat(", NULL},
+	   0.85,
+	   false,
+	   false,
+	   "Buffer.concat("},
 	  {"collecting garbage",
 	   "Make fewer objects: change them in place, use typed arrays, keep buffers.",
 	   0.4,
@@ -645,6 +665,24 @@ void ws_put_script_statements(const struct ws_model *model, const char *command,
 		ws_text_free(&line);
 	}
 	ws_text_free(&path);
+}
+
+bool ws_put_script_copies(const struct ws_model *model, const char *command, struct ws_text *text)
+{
+	enum { MOST = 2 };
+	uint64_t until = (uint64_t)ws_lanes_realtime(model->report, model->to);
+	uint32_t lines[MOST];
+	struct ws_text path = {0};
+	size_t count;
+
+	ws_put_script_path(model, command, &path);
+	count = ws_find_list_copies(path.text, until, lines, MOST);
+	for (size_t i = 0; i < count; i++) {
+		ws_text_printf(text, "%s line %u: ", i ? ";" : ", at", lines[i]);
+		ws_put_source_line(path.text, lines[i], until, text);
+	}
+	ws_text_free(&path);
+	return count;
 }
 
 const char *ws_put_script_loop(const struct ws_model *model, const char *command, unsigned depth,

@@ -18,6 +18,7 @@ enum ws_script_kind {
 	WS_SCRIPT_LOOP,	 /* of the language: what its body does runs beside it and is its cost, too
 			  */
 	WS_SCRIPT_WASTE, /* a cheaper way is known, and nothing is lost by it */
+	WS_SCRIPT_COPY,	 /* waste where the script's text copies whole lists (Perl) */
 };
 
 struct ws_script_work {
@@ -63,6 +64,10 @@ void ws_put_script_start(const struct ws_model *model, const char *command,
  * 6: while read -r name; do". */
 void ws_put_script_statements(const struct ws_model *model, const char *command,
 			      const struct ws_script_work *work, struct ws_text *text);
+
+/* Append the lines of a script of Perl that copy a whole hash or array to variables of a sub: ", at
+ * line 7: my ($key, %all) = @_;"; false where there is none. */
+bool ws_put_script_copies(const struct ws_model *model, const char *command, struct ws_text *text);
 
 /* Append the innermost loop of the script: ", whose innermost loop is at line 7: for (k = 1; k <=
  * n; k++)"; returns an advice where it searches, NULL elsewhere. Nothing is appended where no loop

@@ -196,6 +196,8 @@ size_t ws_find_statements(const char *path, uint64_t until, const char *const *w
 
 /* ---- what a line of Python stands in ---- */
 
+enum { VARIABLES_SIZE = 48 };
+
 enum block_kind { BLOCK_OTHER, BLOCK_FUNCTION, BLOCK_COROUTINE, BLOCK_LOOP, BLOCK_WITH };
 
 /* async with self.slots: the name after the last dot, and whether that says that it is a lock. */
@@ -210,7 +212,8 @@ struct blocks {
 		size_t indent;
 		enum block_kind kind;
 		uint32_t line;
-		bool property, asks; /* def after @property; a loop with a condition */
+		bool property, asks;		/* def after @property; a loop with a condition */
+		char variables[VARIABLES_SIZE]; /* for name, age in ...: "name, age" */
 	} open[64];
 	size_t count;
 	bool property;	      /* the last line was @property */
@@ -276,6 +279,18 @@ static bool is_condition(const char *line)
 	return !strncmp(line, "while ", 6) && !starts_with_any(line, endless);
 }
 
+/* for name, age in people: "name, age"; "" where it does not fit or is no such loop. */
+static void read_variables(const char *line, char *variables, size_t size)
+{
+	const char *end = strstr(line, " in ");
+
+	*variables = 0;
+	if (!end || (size_t)(end - line) >= size)
+		return;
+	memcpy(variables, line, (size_t)(end - line));
+	variables[end - line] = 0;
+}
+
 /* Closes the blocks that a line is not in, and opens its own. */
 static void read_line(struct blocks *blocks, const char *line, uint32_t number)
 {
@@ -286,20 +301,190 @@ static void read_line(struct blocks *blocks, const char *line, uint32_t number)
 		return;
 	while (blocks->count && blocks->open[blocks->count - 1].indent >= indent)
 		blocks->count--;
-	if (blocks->count < sizeof(blocks->open) / sizeof(blocks->open[0]))
-		blocks->open[blocks->count++] = (struct block){
-			indent, classify_line(line), number, blocks->property, is_condition(line)};
+	if (blocks->count < sizeof(blocks->open) / sizeof(blocks->open[0])) {
+		struct block *block = &blocks->open[blocks->count++];
+
+		*block = (struct block){.indent = indent,
+					.kind = classify_line(line),
+					.line = number,
+					.property = blocks->property,
+					.asks = is_condition(line)};
+		if (!strncmp(line, "for ", 4))
+			read_variables(line + 4, block->variables, sizeof(block->variables));
+	}
 	blocks->property = !strncmp(line, "@property", strlen("@property"));
 	if (blocks->count && blocks->open[blocks->count - 1].kind == BLOCK_WITH)
 		blocks->lock = read_lock_use(line, number);
 }
 
-static bool is_comparison(const char *line)
+/* Two values that a condition compares for equality, each a part of a line. */
+struct comparison {
+	const char *sides[2];
+	size_t lengths[2];
+	const char *condition; /* where the condition begins */
+};
+
+/* After the last "and", "or" or "not" before `end`. */
+static const char *find_side_start(const char *from, const char *end)
 {
-	static const char *const conditions[] = {"if ", "elif ", "while ", NULL};
+	static const char *const words[] = {" and ", " or ", "not ", NULL};
+	const char *start = from;
+
+	for (size_t i = 0; words[i]; i++)
+		for (const char *at = strstr(from, words[i]); at && at < end;
+		     at = strstr(at + 1, words[i]))
+			start = ws_max(start, at + strlen(words[i]));
+	return start;
+}
+
+static size_t measure_side(const char *side)
+{
+	static const char *const ends[] = {" and ", " or ", ":", "\n", " for ", NULL};
+	size_t length = strlen(side);
+
+	for (size_t i = 0; ends[i]; i++) {
+		const char *end = strstr(side, ends[i]);
+
+		if (end)
+			length = ws_min(length, (size_t)(end - side));
+	}
+	return length;
+}
+
+/* A number, a text or a constant; or a remainder: no item is looked for by those. */
+static bool is_plain_value(const char *side, size_t length)
+{
+	static const char *const constants[] = {"None", "True", "False", NULL};
+
+	while (length && strchr("( ", *side)) {
+		side++;
+		length--;
+	}
+	return !length || isdigit((unsigned char)*side) || strchr("'\"-", *side) ||
+	       starts_with_any(side, constants) || memchr(side, '%', length);
+}
+
+/* if item.id == wanted:, or ... for item in items if item.id == wanted; not a if b == c else d. */
+static bool read_comparison(const char *line, struct comparison *comparison)
+{
+	static const char *const conditions[] = {"if ", "elif ", NULL};
+	const char *loop = strstr(line, " for "), *equals;
 
 	line += strspn(line, " \t");
-	return (starts_with_any(line, conditions) || strstr(line, " if ")) && strstr(line, " == ");
+	if (starts_with_any(line, conditions))
+		comparison->condition = strchr(line, ' ') + 1;
+	else if (loop && (line = strstr(loop, " if ")))
+		comparison->condition = line + strlen(" if ");
+	else
+		return false;
+	equals = strstr(comparison->condition, " == ");
+	if (!equals)
+		return false;
+	comparison->sides[0] = find_side_start(comparison->condition, equals);
+	comparison->lengths[0] = (size_t)(equals - comparison->sides[0]);
+	comparison->sides[1] = equals + strlen(" == ");
+	comparison->lengths[1] = measure_side(comparison->sides[1]);
+	return !is_plain_value(comparison->sides[0], comparison->lengths[0]) &&
+	       !is_plain_value(comparison->sides[1], comparison->lengths[1]);
+}
+
+static bool uses_name(const char *side, size_t length, const char *name, size_t name_length)
+{
+	for (size_t i = 0; i + name_length <= length; i++)
+		if (!strncmp(side + i, name, name_length) && (!i || !is_name_part(side[i - 1])) &&
+		    (i + name_length == length || !is_name_part(side[i + name_length])))
+			return true;
+	return false;
+}
+
+/* Whether a side uses one of a loop's variables: "name, age". */
+static bool uses_variable(const char *side, size_t length, const char *variables)
+{
+	while (*variables) {
+		size_t name = 0;
+
+		while (is_name_part(variables[name]))
+			name++;
+		if (name && uses_name(side, length, variables, name))
+			return true;
+		variables += name ? name : 1;
+	}
+	return false;
+}
+
+/* table[row]: by the place of an item, which is no search. */
+static bool is_by_place(const char *side, size_t length, const char *variables)
+{
+	const char *open = memchr(side, '[', length);
+
+	return open && is_name_part(open[1]) && !isdigit((unsigned char)open[1]) &&
+	       uses_variable(open, length - (size_t)(open - side), variables);
+}
+
+/* The loops around a condition: `variables` of the innermost, then those of others. */
+struct loops_around {
+	char inner[VARIABLES_SIZE], outer[4 * VARIABLES_SIZE];
+	bool found;
+};
+
+static void add_variables(struct loops_around *loops, const char *variables)
+{
+	size_t used = strlen(loops->outer), length = strlen(variables);
+
+	if (!loops->found)
+		memcpy(loops->inner, variables, length + 1);
+	else if (used + length + 2 < sizeof(loops->outer)) {
+		loops->outer[used] = ' ';
+		memcpy(loops->outer + used + 1, variables, length + 1);
+	}
+	loops->found = true;
+}
+
+/* Those of comprehensions on the line itself come first, the last one before the condition. */
+static struct loops_around find_loops_around(const char *line, const char *condition,
+					     const struct blocks *blocks)
+{
+	struct loops_around loops = {.found = false};
+	char variables[VARIABLES_SIZE];
+	const char *inner = NULL, *at;
+
+	for (at = strstr(line, " for "); at && at < condition; at = strstr(at + 1, " for "))
+		inner = at;
+	for (at = inner; at; at = strstr(at + 1, " for ")) {
+		read_variables(at + strlen(" for "), variables, sizeof(variables));
+		add_variables(&loops, variables);
+	}
+	for (size_t i = blocks->count; i--;)
+		if (blocks->open[i].kind == BLOCK_LOOP)
+			add_variables(&loops, blocks->open[i].variables);
+	return loops;
+}
+
+/* Whether a line compares the items of the innermost loop that it is in, one by one, with something
+ * else, and whether that are items of a loop around it. */
+static void look_at_comparison(const char *line, const struct blocks *blocks,
+			       struct ws_line_around *around)
+{
+	struct comparison comparison;
+	struct loops_around loops;
+	bool inner[2], outer[2], by_place = false;
+
+	if (!read_comparison(line, &comparison))
+		return;
+	loops = find_loops_around(line, comparison.condition, blocks);
+	for (unsigned i = 0; i < 2; i++) {
+		const char *side = comparison.sides[i];
+		size_t length = comparison.lengths[i];
+
+		inner[i] = uses_variable(side, length, loops.inner);
+		outer[i] = uses_variable(side, length, loops.outer);
+		by_place |= is_by_place(side, length, loops.inner) ||
+			    is_by_place(side, length, loops.outer);
+	}
+	/* Of while loops, the variables are not known. */
+	around->compares = loops.found && (!*loops.inner || inner[0] != inner[1]);
+	around->searches = around->compares && *loops.inner && !by_place;
+	around->joins = around->searches && ((inner[0] && outer[1]) || (inner[1] && outer[0]));
 }
 
 static bool is_loop_head(const char *line)
@@ -357,9 +542,11 @@ struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint6
 		read_line(&blocks, buffer, line - left + 1);
 		left--;
 	}
-	if (buffer && is_loop_head(buffer) && getline(&buffer, &capacity, file) < 0)
+	around.head = buffer && is_loop_head(buffer);
+	if (around.head && getline(&buffer, &capacity, file) < 0)
 		left = 1; /* a loop without a body */
-	around.compares = buffer && is_comparison(buffer);
+	if (buffer)
+		look_at_comparison(buffer, &blocks, &around);
 	pauses = buffer && strstr(buffer, "sleep(");
 	free(buffer);
 	for (size_t i = left ? 0 : blocks.count; i--;) {
@@ -378,7 +565,6 @@ struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint6
 		}
 	}
 	fclose(file);
-	around.searches = around.compares && around.loop;
 	return around;
 }
 

@@ -31,15 +31,17 @@ size_t ws_find_statements(const char *path, uint64_t until, const char *const *w
 /* What a line of Python stands in, within its function. */
 struct ws_line_around {
 	bool loop;
+	bool head;	/* it is the head of a loop itself */
 	bool lock;	/* the block of an asynchronous lock, semaphore or limiter */
 	bool single;	/* which lets in one task at a time */
 	uint32_t made;	/* the line that makes it; 0: not found */
 	uint32_t taken; /* the line that takes it: async with ... */
 	bool plain;	/* the function is no coroutine */
 	unsigned loops; /* how many nested loops; those of comprehensions are not told */
-	bool compares;	/* it is a condition that compares two values (if left.id == right.id:), or
-			 * the head of a loop that begins with one */
-	bool searches;	/* the same within a loop: for item in items: if item.id == wanted: */
+	bool compares;	/* it is a condition that compares the items of a loop with something, or
+			 * the head of a loop that begins with one: if left.id == right.id: */
+	bool searches;	/* the same, surely, and not by their places (row[k] == other[k]) */
+	bool joins;	/* it searches for the items of a loop around it */
 	bool property;	/* the function is a property, computed at each access */
 	bool polls;	/* it pauses (sleep) in a loop that goes on while something holds */
 	uint32_t def;	/* the line on which its function begins; 0: it is in none */

@@ -262,3 +262,71 @@ bool ws_find_task_chain(const struct ws_model *model, uint32_t thread, struct ws
 	free(known);
 	return chain->count > 0;
 }
+
+/* The last part of a coroutine's name: "ask" of "Client.ask". */
+static const char *find_short_name(const struct ws_model *model, uint32_t function)
+{
+	const char *name = ws_stacks_get_function(model->stacks, function)->name;
+	const char *dot = strrchr(name, '.');
+
+	return dot ? dot + 1 : name;
+}
+
+/* Whether a statement has the name of one of the chain's coroutines, as a call. */
+static bool calls_chain(const struct ws_model *model, const struct ws_task_chain *chain,
+			const char *text)
+{
+	for (size_t i = 0; i < chain->count; i++) {
+		char *call =
+			ws_format("%s(", find_short_name(model, chain->places[i].place.function));
+		bool found = strstr(text, call) != NULL;
+
+		free(call);
+		if (found)
+			return true;
+	}
+	return false;
+}
+
+/* gather(...) in a loop, but not in a comprehension; create_task(...) in either. */
+static enum ws_tasks_start classify_start(const char *text, const struct ws_line_around *around)
+{
+	bool in_loop = around->loop && !(around->head && around->loops < 2);
+	bool waits = strstr(text, "gather(") || strstr(text, "asyncio.wait(") ||
+		     strstr(text, "TaskGroup(");
+
+	if (waits)
+		return in_loop ? WS_TASKS_IN_GROUPS : WS_TASKS_TOGETHER;
+	return in_loop || strstr(text, " for ") ? WS_TASKS_TOGETHER : WS_TASKS_NOT_TOGETHER;
+}
+
+enum ws_tasks_start ws_find_tasks_start(const struct ws_model *model,
+					const struct ws_task_chain *chain, bool own, uint32_t *line)
+{
+	enum { MOST = 16 };
+	static const char *const words[] = {"gather(",	     "asyncio.wait(",
+					    "as_completed(", "TaskGroup(",
+					    "create_task(",  "ensure_future(",
+					    "start_soon(",   NULL};
+	uint64_t until = (uint64_t)ws_lanes_realtime(model->report, model->to);
+	const char *path = ws_report_string(model->report, chain->places[0].place.file, NULL);
+	enum ws_tasks_start found = WS_TASKS_NOT_TOGETHER;
+	uint32_t lines[MOST];
+	size_t count = ws_find_statements(path, until, words, lines, MOST);
+
+	for (size_t i = 0; i < count && found != WS_TASKS_IN_GROUPS; i++) {
+		struct ws_line_around around = ws_look_around_line(path, lines[i], until);
+		struct ws_text text = {0};
+		enum ws_tasks_start start = WS_TASKS_NOT_TOGETHER;
+
+		if (ws_put_source_line(path, lines[i], until, &text) &&
+		    (!own || calls_chain(model, chain, text.text)))
+			start = classify_start(text.text, &around);
+		ws_text_free(&text);
+		if (!start || (found && start != WS_TASKS_IN_GROUPS))
+			continue;
+		found = start;
+		*line = lines[i];
+	}
+	return found;
+}

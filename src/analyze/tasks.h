@@ -25,6 +25,17 @@ struct ws_task_chain {
 
 /* Of a thread that runs an event loop. False where no sample shows a coroutine of the user's. */
 bool ws_find_task_chain(const struct ws_model *model, uint32_t thread, struct ws_task_chain *chain);
+/* How a program starts tasks that wait side by side, by its text. */
+enum ws_tasks_start {
+	WS_TASKS_NOT_TOGETHER,
+	WS_TASKS_IN_GROUPS, /* gather in a loop: each round waits for the slowest one */
+	WS_TASKS_TOGETHER,
+};
+/* Of the file that a chain begins in; `line` gets that of the statement. `own` is for those of the
+ * chain's own coroutines alone: create_task(worker(queue)) in a loop. */
+enum ws_tasks_start ws_find_tasks_start(const struct ws_model *model,
+					const struct ws_task_chain *chain, bool own,
+					uint32_t *line);
 /* Whether any stack of the report shows a step of a task. */
 bool ws_has_task_steps(const struct ws_model *model);
 /* Whether frames, innermost first, are of a step of a task that runs code of the user's. */

@@ -162,6 +162,11 @@ uint8_t ws_count_work_kinds(void)
 	return (uint8_t)(count_kinds() + 1);
 }
 
+bool ws_is_pythons_work(uint8_t kind)
+{
+	return kind != WS_WORK_NONE && kind <= ws_python_work_kind_count;
+}
+
 bool ws_is_comparing_work(uint8_t kind)
 {
 	return kind != WS_WORK_NONE && ws_get_work_kind(kind)->is_comparing;

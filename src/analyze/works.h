@@ -22,7 +22,8 @@ struct ws_work_kind {
 	bool is_aid;	    /* for finding errors: 5 % of the path counts */
 	bool is_start;	    /* done once, when a program starts */
 	double usual_below; /* the share of the path below which it is usual */
-	bool is_usual;	    /* many programs are for it: never more than a note */
+	bool is_usual;	    /* many programs are for it: never more than a note, */
+	bool is_for_once;   /* unless a loop of Python asks for it again and again */
 	bool is_start_up;   /* it is done once: nothing is to be gained in the steps */
 	bool is_allocating; /* its page faults are its own */
 	bool is_inner;	    /* says more than the work of who called it */
@@ -42,6 +43,7 @@ struct ws_work_kind {
 	 * by one of `names`, take `least` of that work or more. */
 	double least;
 	bool takes_whole; /* it says of the whole work what it is, rather than being told apart */
+	const char *asked_by[4]; /* of `is_for_once`: what the statement has; NULL: anything */
 	const char *inside[16];
 	const char *names[48];	 /* of functions; '*' stands for any text */
 	const char *origins[16]; /* parts of paths of libraries and modules */
@@ -59,6 +61,8 @@ struct ws_work_marks ws_classify_work(const struct ws_stacks *stacks,
 /* The kind of a number other than WS_WORK_NONE, which is below ws_count_work_kinds(). */
 const struct ws_work_kind *ws_get_work_kind(uint8_t kind);
 uint8_t ws_count_work_kinds(void);
+/* Whether it is the work of Python's own modules or its interpreter. */
+bool ws_is_pythons_work(uint8_t kind);
 /* Whether a kind, or WS_WORK_NONE, is that of comparing texts. */
 bool ws_is_comparing_work(uint8_t kind);
 /* Whether a function sorts what it is given. */

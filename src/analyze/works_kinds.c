@@ -5,6 +5,12 @@
 #include "analyze/works_private.h"
 
 const struct ws_work_kind ws_work_kinds[] = {
+	{.what = "the start of node, which reads the certificates that it trusts",
+	 .advice = "Start it once, and let it do the work of many short runs.",
+	 .is_start = true,
+	 .is_usual = true,
+	 .is_start_up = true,
+	 .names = {"node::InitializeOncePerProcess*", NULL}},
 	{.what = "tracing or profiling that the program has set up",
 	 .advice = "sys.settrace, sys.setprofile, cProfile, tracemalloc and debuggers are called "
 		   "for each function, line or allocation: leave them out where nobody looks at "
@@ -323,6 +329,8 @@ const struct ws_work_kind ws_work_kinds[] = {
 	 .advice = "Ask once for many rows (a join, IN, executemany, one transaction) instead of "
 		   "once for each, give the column an index, and prepare statements once.",
 	 .is_usual = true,
+	 .is_for_once = true,
+	 .asked_by = {"SELECT", "select", "Select", NULL},
 	 .names = {"sqlite3_*", "database/sql.*", NULL},
 	 .origins = {"/libsqlite3.so", "/_sqlite3.", "/libpq.so", "/libmysqlclient", "/libmariadb",
 		     "/sqlalchemy/", "/psycopg", NULL}},
@@ -334,6 +342,7 @@ const struct ws_work_kind ws_work_kinds[] = {
 		 "question; OFFSET goes through all rows that it leaves out (WHERE id > ? goes on "
 		 "after the last one).",
 	 .is_usual = true,
+	 .is_for_once = true,
 	 .least = 0.15,
 	 .takes_whole = true,
 	 .names = {"sqlite3_step", NULL},

@@ -484,18 +484,89 @@ def join(known):
         find(known, n)
 join([{"id": n} for n in range(2500)])
 """
+    report = record("search", program)
     check_first(
-        record("search", program),
+        report,
         "hot-code",
         "which compares items one by one, called in a loop at join (search.py:7)",
         "each search becomes one look-up",
     )
+    same(report["findings"][0]["severity"], "warning")
     program = """rows = [(k * 7919 % 365, k % 40) for k in range(40000)]
 print(len({day: [v for d, v in rows if d == day] for day in range(365)}))
 """
     report = record("group", program)
     if sys.version_info < (3, 12):  # later ones have no frames of comprehensions
         check_first(report, "hot-code", "in 2 nested loops, which compare each item with each")
+
+
+GROUPS = """import asyncio
+def think():
+    for i in range(20000): pass
+async def ask(number):
+    think()
+    await asyncio.sleep(0.06 if number %% 4 == 0 else 0.005)
+    think()
+    return number
+%s
+asyncio.run(ask_all())
+"""
+
+
+@live
+def groups_of_tasks_that_wait_for_their_slowest_are_named():
+    program = """async def ask_all():
+    for first in range(0, 60, 4):
+        await asyncio.gather(*(ask(n) for n in range(first, first + 4)))
+"""
+    report = record("groups", GROUPS % program)
+    check_first(report, "blocking-io", "in groups", "at line 11", "Semaphore")
+    program = """async def ask_one(slots, number):
+    async with slots:
+        await ask(number)
+async def ask_all():
+    slots = asyncio.Semaphore(4)
+    await asyncio.gather(*(ask_one(slots, number) for number in range(40)))
+"""
+    report = record("slots", GROUPS % program)
+    same([f["title"] for f in report["findings"] if "groups" in f["title"]], [])
+
+
+@live
+def conditions_that_compare_no_items_are_no_searches():
+    program = """def longest(limit):
+    best = 0
+    for start in range(1, limit):
+        value, steps = start, 0
+        while value != 1:
+            value = value // 2 if value % 2 == 0 else 3 * value + 1
+            steps += 1
+        best = max(best, steps)
+    return best
+print(longest(12000))
+"""
+    report = record("collatz", program)
+    finding = report["findings"][0]
+    same([finding["severity"], "compare" in finding["title"]], ["note", False])
+    same("dictionary, by what" in finding["advice"], False)
+
+
+@live
+def queries_of_pages_by_offset_are_a_warning():
+    program = """import sqlite3
+db = sqlite3.connect(":memory:")
+db.execute("create table reading (id integer primary key, value integer)")
+db.executemany("insert into reading values (?, ?)", ((n, n % 7) for n in range(60000)))
+def page(first):
+    return db.execute("SELECT id, value FROM reading ORDER BY id LIMIT 100 OFFSET ?",
+                      (first,)).fetchall()
+def read():
+    return sum(len(page(first)) for first in range(0, 60000, 100))
+print(read())
+"""
+    report = record("pages", program)
+    check_first(report, "library-work", "queries", "page (pages.py:", "WHERE id > ?")
+    same(report["findings"][0]["severity"], "warning")
 
 
 @live

@@ -401,6 +401,53 @@ def cutting_the_front_off_a_text_is_named():
     check_first(report, "script-work", "cutting pieces out of texts", "at line 4: $log = substr")
 
 
+BY_VALUE = """use strict;
+my %stock = map { ("item$_" => $_) } 1 .. 1000;
+sub left {
+    my ($name, %all) = @_;
+    return $all{$name};
+}
+my $sum = 0;
+$sum += left("item$_", %stock) for 1 .. 500;
+print "$sum\n";
+"""
+
+MAPPED = """my %count;
+my $text = join(' ', map { "word" . ($_ % 2003) } 1 .. 500000);
+$count{$_}++ for split / /, $text;
+print scalar(keys %count), "\n";
+"""
+
+
+@live
+def a_hash_that_is_handed_over_by_value_is_named():
+    report = run_script("perl", "stock.pl", BY_VALUE)
+    check_first(
+        report, "script-work", "copying hashes and arrays", "at line 4: my ($name, %all)", "\\%all"
+    )
+    same(report["findings"][0]["severity"], "warning")
+
+
+@live
+def a_script_that_searches_nothing_is_not_told_to_search_less():
+    report = run_script("perl", "mapped.pl", MAPPED)
+    findings = [f for f in report["findings"] if f["rule"] == "script-work"]
+    same([f["severity"] for f in findings], ["note"] * len(findings))
+    same(any("looks for an item" in f["advice"] for f in findings), False)
+
+
+@live
+def buffers_that_grow_by_copies_are_named():
+    program = """let data = Buffer.alloc(0);
+for (let i = 0; i < 2500; i++) {
+  data = Buffer.concat([data, Buffer.alloc(400, i)]);
+}
+console.log(data.length);
+"""
+    report = run_script("node", "grow.js", program)
+    check_first(report, "script-work", "copying buffers", "at line 3: data = Buffer.concat")
+
+
 @live
 def a_script_is_named_though_its_interpreter_has_no_symbols():
     program = "BEGIN { for (i = 0; i < 4000000; i++) sum += i % 7; print sum }"

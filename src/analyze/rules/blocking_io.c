@@ -16,7 +16,7 @@ struct io_group {
 	uint32_t process;
 	uint64_t ns, waits, paths;
 };
-enum { MOST_GROUPS = 64 };
+enum { MOST_GROUPS = 64, FEW_WAITS = 3 };
 #define LEAST_SHARE 0.02
 #define LEAST_LOOP_SHARE 0.05 /* of an event loop that has nothing else to do */
 
@@ -318,6 +318,41 @@ static bool say_pauses(const struct ws_analysis *analysis, const struct ws_code_
 	return true;
 }
 
+/* Tasks that wait side by side: all of them, so that no more is to be gained by that, or in groups,
+ * each of which waits for its slowest. */
+static void judge_together(const struct ws_analysis *analysis, const struct io_group *group,
+			   const struct ws_task_chain *chain, struct ws_finding *finding)
+{
+	const double gain = 0.65;
+	const struct ws_task_place *at = choose_place(chain);
+	char *title = finding->title;
+	uint32_t line = 0;
+	enum ws_tasks_start start;
+
+	if (at->lock || at->polls)
+		return;
+	start = ws_find_tasks_start(analysis->model, chain, at->loop, &line);
+	/* Where the loop itself starts them, nothing else is awaited in turn. */
+	if (at->loop && start == WS_TASKS_IN_GROUPS && line != at->place.line)
+		return;
+	if (start == WS_TASKS_TOGETHER)
+		finding->level = WS_LEVEL_NOTE;
+	if (start != WS_TASKS_IN_GROUPS)
+		return;
+	finding->title = ws_format("%s; the tasks start in groups, each of which waits for its "
+				   "slowest one, at line %u",
+				   title, line);
+	free(title);
+	free(finding->advice);
+	finding->advice = ws_strdup(
+		"Start the next task as soon as one is done: all at once, with a semaphore that "
+		"lets so many go on (async with asyncio.Semaphore(8)), or some workers that take "
+		"from a queue; not gather for one part of the items after the other.");
+	free(finding->assumption);
+	finding->assumption = ws_strdup("none waits for the slowest of its group");
+	finding->gain_ns = (uint64_t)((double)group->ns * gain);
+}
+
 /* What the tasks do between the waits of the loop, as far as samples show it. */
 static void explain_tasks(const struct ws_analysis *analysis, const struct io_group *group,
 			  struct ws_finding *finding)
@@ -348,6 +383,7 @@ static void explain_tasks(const struct ws_analysis *analysis, const struct io_gr
 			  (double)group->ns / 1e6 / (double)group->waits, task.text, thread.text);
 	finding->advice = ws_strdup(choose_task_advice(at));
 	ws_point_at(finding, &at->place);
+	judge_together(analysis, group, &chain, finding);
 	if (sleeps && !at->polls && !at->lock) {
 		const struct ws_task_place *last = &chain.places[chain.count - 1];
 
@@ -358,6 +394,20 @@ static void explain_tasks(const struct ws_analysis *analysis, const struct io_gr
 	ws_text_free(&thread);
 }
 
+static bool is_node(const struct ws_analysis *analysis, const struct io_group *group)
+{
+	uint32_t interpreter =
+		ws_find_interpreter(ws_find_process(analysis->model->who, group->process)->exe);
+
+	return group->most.cause == WS_CAUSE_POLL && interpreter &&
+	       !strcmp(ws_get_interpreter(interpreter)->name, "node");
+}
+
+static bool is_event_loop(const struct ws_analysis *analysis, const struct io_group *group)
+{
+	return group->most.place.library == WS_LIBRARY_LOOP || is_node(analysis, group);
+}
+
 /* Which function awaits is not recorded for JavaScript: the lines are named where they are few. */
 static void explain_node(const struct ws_analysis *analysis, const struct io_group *group,
 			 struct ws_finding *finding)
@@ -365,11 +415,9 @@ static void explain_node(const struct ws_analysis *analysis, const struct io_gro
 	static const struct ws_script_work awaiting = {.words = {"await", NULL}};
 	const struct ws_process_info *process =
 		ws_find_process(analysis->model->who, group->process);
-	uint32_t interpreter = ws_find_interpreter(process->exe);
 	struct ws_text lines = {0};
 
-	if (group->most.cause != WS_CAUSE_POLL || !interpreter ||
-	    strcmp(ws_get_interpreter(interpreter)->name, "node"))
+	if (!is_node(analysis, group))
 		return;
 	ws_put_script_statements(analysis->model, process->cmdline, &awaiting, &lines);
 	free(finding->title);
@@ -455,6 +503,9 @@ static void report_group(const struct ws_analysis *analysis, const struct io_gro
 			choose_advice(group, call, ws_report_string(report, row->path, NULL)));
 	explain_tasks(analysis, group, finding);
 	explain_node(analysis, group, finding);
+	/* What an event loop waits for once waits side by side already. */
+	if (is_event_loop(analysis, group) && group->waits < FEW_WAITS)
+		finding->level = WS_LEVEL_NOTE;
 	if (!finding->assumption)
 		finding->assumption = ws_strdup("the rest of the program does not wait for it");
 	ws_say_lone_worker(analysis, row, finding);

@@ -354,9 +354,46 @@ static unsigned count_comprehensions(const struct ws_model *model, uint32_t func
 	"Keep the result in the object (functools.cached_property, or a value that is changed " \
 	"where its parts change) instead of computing it at each access. "
 
+/* How a function's samples are divided: within the searching one, or in its caller alone. */
+struct search {
+	uint32_t function, caller;
+};
+
+enum { SEARCH_WITHIN = 1, SEARCH_OUTSIDE };
+
+static uint64_t find_search(const struct ws_model *model, const uint32_t *frames, size_t count,
+			    void *context)
+{
+	const struct search *search = context;
+	bool within = false, below = false;
+
+	for (size_t i = 0; i < count; i++) {
+		within |= ws_get_frame_function(model, frames[i]) == search->function;
+		below |= ws_get_frame_function(model, frames[i]) == search->caller;
+	}
+	return !below ? 0 : within ? SEARCH_WITHIN : SEARCH_OUTSIDE;
+}
+
+/* Searches through few items, as in the rows of a small board, take hardly longer than to call for
+ * them: through many, the caller has no time of its own. */
+static bool is_long_search(const struct ws_model *model, uint32_t function, uint32_t caller)
+{
+	const double least = 0.9;
+	struct search search = {.function = function, .caller = caller};
+	struct ws_stack_sums sums;
+	uint64_t parts[SEARCH_OUTSIDE + 1] = {0};
+
+	ws_stack_sums_make(model, 0, find_search, &search, &sums);
+	for (size_t i = 0; i < sums.count; i++)
+		parts[sums.sums[i].key] += sums.sums[i].ns;
+	ws_stack_sums_free(&sums);
+	return (double)parts[SEARCH_WITHIN] >=
+	       least * (double)(parts[SEARCH_WITHIN] + parts[SEARCH_OUTSIDE]);
+}
+
 /* ", in 2 nested loops", or ", called in a loop at fill (invoice.py:14)". */
-const char *ws_put_loops(const struct ws_analysis *analysis, const struct ws_code_place *code,
-			 struct ws_text *text)
+struct ws_loops_said ws_put_loops(const struct ws_analysis *analysis,
+				  const struct ws_code_place *code, struct ws_text *text)
 {
 	const struct ws_model *model = analysis->model;
 	struct ws_line_around around = look_around(model, code);
@@ -369,44 +406,83 @@ const char *ws_put_loops(const struct ws_analysis *analysis, const struct ws_cod
 	if (around.loops >= 2) {
 		ws_text_printf(text, ", in %u nested loops%s", around.loops,
 			       around.compares ? ", which compare each item with each" : "");
-		return around.compares ? "Put one side into a dictionary, by what is compared, so "
-					 "that the inner loop becomes one look-up. "
-				       : "";
+		if (!around.compares)
+			return (struct ws_loops_said){""};
+		return (struct ws_loops_said){
+			"Put one side into a dictionary, by what is compared, so that the inner "
+			"loop becomes one look-up. ",
+			around.joins};
 	}
 	frame = find_main_caller(model, code->function);
 	caller = ws_code_place_frames(model, &frame, frame != 0);
 	if (!frame ||
 	    (!is_comprehension(model, caller.function) && !look_around(model, &caller).loop))
-		return around.property ? KEEP_PROPERTY : "";
+		return (struct ws_loops_said){around.property ? KEEP_PROPERTY : ""};
 	caller.leaf = caller.function;
 	ws_text_printf(text, "%s, called in a loop",
-		       around.searches ? ", which compares items one by one" : "");
+		       around.compares ? ", which compares items one by one" : "");
 	ws_put_at_place(analysis, &caller, text);
-	if (around.searches)
-		return "Put the items into a dictionary, by what is compared: each search becomes "
-		       "one look-up. ";
+	if (around.compares)
+		return (struct ws_loops_said){
+			"Put the items into a dictionary, by what is compared: each search becomes "
+			"one look-up. ",
+			around.searches && is_long_search(model, code->function, caller.function)};
 	if (around.property)
-		return KEEP_PROPERTY;
-	return "If it computes the same, or nearly the same, each time that it is called: keep the "
-	       "result, and change it where the data change. ";
+		return (struct ws_loops_said){KEEP_PROPERTY};
+	return (struct ws_loops_said){
+		"If it computes the same, or nearly the same, each time that it is called: keep "
+		"the result, and change it where the data change. "};
+}
+
+/* All time on the path in a function of the user's and what it called. */
+static uint64_t sum_function(const struct ws_analysis *analysis, uint32_t function)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < analysis->breakdown.count; i++)
+		if (is_code(analysis, &analysis->breakdown.rows[i]) &&
+		    analysis->breakdown.rows[i].place.function == function)
+			sum += analysis->breakdown.rows[i].ns;
+	return sum;
+}
+
+/* Whether a function of Python has one of a library do the work: not only the interpreter. */
+static bool is_library_call(const struct ws_analysis *analysis, const struct ws_code_place *code)
+{
+	const struct ws_function *called =
+		ws_stacks_get_function(analysis->model->stacks, code->called);
+
+	return code->python && code->called && code->leaf == code->called &&
+	       called->kind == WS_FRAME_PYTHON && !ws_is_loops_own(analysis, code);
 }
 
 static void say_loops(const struct ws_analysis *analysis, const struct ws_code_place *code,
 		      struct ws_finding *finding)
 {
-	struct ws_text loops = {0};
-	const char *advice = ws_put_loops(analysis, code, &loops);
+	const double nearly_all = 0.95, most = 0.5;
+	struct ws_text text = {0};
+	struct ws_loops_said loops = ws_put_loops(analysis, code, &text);
+	uint64_t all = sum_function(analysis, code->function);
 	char *title = finding->title;
 
-	finding->title = ws_format("%s%s", title, ws_text_or(loops.text, ""));
-	finding->advice = ws_format(
-		"%sDo less in each round of the loop: look items up in a dictionary or set "
-		"instead of searching in a loop, and keep what is the same in each round. "
-		"Functions that work on whole lists or arrays (sorted, NumPy: a @ b) and compiled "
-		"code (Cython, Numba) are ten to a hundred times as fast; threads of "
-		"Python do not compute at once, processes do.",
-		advice);
-	ws_text_free(&loops);
+	finding->title = ws_format("%s%s", title, ws_text_or(text.text, ""));
+	if (loops.searches && !is_library_call(analysis, code) &&
+	    ws_analysis_share(analysis, all) >= most) {
+		finding->level = WS_LEVEL_WARNING;
+		finding->cost_ns = all;
+		finding->gain_ns = (uint64_t)((double)all * nearly_all);
+		finding->assumption = ws_strdup("each search becomes one look-up");
+		finding->advice = ws_strdup(loops.advice);
+	} else {
+		finding->advice = ws_format(
+			"%sDo less in each round of the loop: look items up in a dictionary or set "
+			"instead of searching in a loop, and keep what is the same in each round. "
+			"Functions that work on whole lists or arrays (sorted, NumPy: a @ b) and "
+			"compiled code (Cython, Numba) are ten to a hundred times as fast; threads "
+			"of Python do not compute at once, processes do.",
+			loops.advice);
+	}
+	ws_text_free(&text);
 	free(title);
 }
 
@@ -641,16 +717,6 @@ static void say_what_to_do(const struct ws_analysis *analysis, const struct ws_c
 	finding->assumption = ws_strdup("they write to the same cache lines");
 }
 
-/* Whether a function of Python has one of a library do the work: not only the interpreter. */
-static bool is_library_call(const struct ws_analysis *analysis, const struct ws_code_place *code)
-{
-	const struct ws_function *called =
-		ws_stacks_get_function(analysis->model->stacks, code->called);
-
-	return code->python && code->called && code->leaf == code->called &&
-	       called->kind == WS_FRAME_PYTHON && !ws_is_loops_own(analysis, code);
-}
-
 static void check_code(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	uint64_t most;
@@ -701,8 +767,9 @@ const struct ws_rule ws_rule_hot_code = {
 		 "that each round reads 128 bytes or more further on, or 40 % for addresses that "
 		 "are read one from the other, divisions or floating-point arithmetic; and whether "
 		 "it only goes from item to item, along an array or a linked list, until one "
-		 "fits. Never "
-		 "more than a note.",
+		 "fits. A "
+		 "note; but a warning where half of the time or more goes into a loop of Python "
+		 "that searches for one item after the other, as its text says.",
 	.query = ws_proof_code,
 	.check = check_code,
 };

@@ -232,7 +232,7 @@ static const char *put_loops(const struct ws_analysis *analysis, const struct ws
 
 	if (!code->python || !code->users)
 		return "";
-	advice = ws_put_loops(analysis, code, text);
+	advice = ws_put_loops(analysis, code, text).advice;
 	return text->text && strstr(text->text, ", a property") ? advice : "";
 }
 
@@ -256,6 +256,41 @@ static void say_comparison(const struct ws_analysis *analysis, const struct ws_c
 				    "worked out once for each item, a comparison for each pair.");
 }
 
+/* Whether a loop asks again and again for what one question would answer. */
+static bool is_repeated(const struct ws_analysis *analysis, const struct ws_work_kind *kind,
+			const struct ws_code_place *code, bool called_in_loop)
+{
+	const struct ws_model *model = analysis->model;
+	const char *path = ws_report_string(model->report, code->file, NULL);
+	uint64_t until = (uint64_t)ws_lanes_realtime(model->report, model->to);
+	struct ws_line_around around;
+
+	if (!kind->is_for_once || !code->python || !code->users)
+		return false;
+	around = ws_look_around_line(path, code->line, until);
+	if (!called_in_loop && (!around.loop || (around.head && around.loops < 2)))
+		return false;
+	return !*kind->asked_by || ws_has_statement_part(path, code->line, until, kind->asked_by);
+}
+
+/* OFFSET says itself why all rows are gone through. */
+static void say_offset(const struct ws_analysis *analysis, const struct ws_code_place *code,
+		       struct ws_finding *finding)
+{
+	static const char *const words[] = {"OFFSET", "offset", NULL};
+	const struct ws_model *model = analysis->model;
+
+	if (!code->python || !code->users ||
+	    !ws_has_statement_part(ws_report_string(model->report, code->file, NULL), code->line,
+				   (uint64_t)ws_lanes_realtime(model->report, model->to), words))
+		return;
+	free(finding->advice);
+	finding->advice = ws_strdup(
+		"OFFSET goes through all rows that it leaves out, for each page again: go on after "
+		"the last row of the page before (WHERE id > ? ORDER BY id LIMIT ?), which an "
+		"index finds at once, or ask once and read the rows in pieces (fetchmany).");
+}
+
 static void report_work(const struct ws_analysis *analysis, const struct works *works,
 			uint8_t number, const struct work_sum *sum, struct ws_findings *findings)
 {
@@ -266,7 +301,8 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 				      (uint64_t)((double)sum->ns * avoidable));
 	const struct ws_code_place *code = &sum->most->place;
 	struct ws_text place = {0}, copied = {0}, loops = {0};
-	bool is_usual = kind->is_usual || ws_analysis_share(analysis, sum->ns) < kind->usual_below;
+	double share = ws_analysis_share(analysis, sum->ns);
+	bool is_usual = kind->is_usual || share < kind->usual_below, repeated;
 	bool spread = sum_function(analysis, works, number, code->function) < sum->ns / 4 * 3;
 	const char *loop_advice;
 
@@ -275,13 +311,18 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 		put_copied(analysis, code, &copied);
 	finding->file = code->file;
 	finding->line = code->line;
+	loop_advice = put_loops(analysis, code, &loops);
+	repeated = share >= HALF && is_repeated(analysis, kind, code, loops.text);
+	if (repeated)
+		finding->gain_ns = (uint64_t)((double)sum->ns * NEARLY_ALL);
 	/* It may be just what the program is for. */
-	finding->level = ws_min(finding->level, is_usual ? WS_LEVEL_NOTE : WS_LEVEL_WARNING);
+	finding->level = ws_rate_gain(analysis, finding->gain_ns);
+	finding->level =
+		ws_min(finding->level, is_usual && !repeated ? WS_LEVEL_NOTE : WS_LEVEL_WARNING);
 	ws_limit_to_asked(analysis, finding, code);
 	take_in_page_faults(findings, finding);
 	if (ws_is_start_up(code))
 		ws_mark_start_up(analysis, finding);
-	loop_advice = put_loops(analysis, code, &loops);
 	finding->title =
 		ws_format("%.0f %% of the time goes into %s%s%s%s%s",
 			  100 * ws_analysis_share(analysis, sum->ns), kind->what,
@@ -291,11 +332,13 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 	if (kind->is_comparing)
 		ws_say_search(analysis, code->function, finding);
 	say_comparison(analysis, code, finding);
+	say_offset(analysis, code, finding);
 	/* What it goes through are its own results. */
 	if (kind->is_driver && code->python && !*loop_advice)
 		ws_say_recursion(analysis, code, finding);
-	finding->assumption = ws_strdup(kind->is_avoidable ? "nearly all of it can be avoided"
-							   : "half of it can be avoided");
+	finding->assumption =
+		ws_strdup(kind->is_avoidable || repeated ? "nearly all of it can be avoided"
+							 : "half of it can be avoided");
 	ws_say_blocked_loop(analysis, code, finding);
 	finding->next = ws_strdup("warpsight report --view=top-down REPORT");
 	ws_finding_add_evidence(finding, "the longest stretch", NULL, sum->most->longest.start,
@@ -363,7 +406,9 @@ static void check_work(const struct ws_analysis *analysis, struct ws_findings *f
 				report_aid(analysis, kind, &sum, findings);
 		} else if (ws_analysis_share(analysis, sum.ns) >= LEAST_SHARE &&
 			   (!ws_get_work_kind(kind)->is_locked ||
-			    is_asked_by_several(analysis, &sum))) {
+			    is_asked_by_several(analysis, &sum)) &&
+			   (!ws_is_pythons_work(kind) || sum.most->place.users)) {
+			/* What nobody has asked Python for is its own start. */
 			report_work(analysis, &works, kind, &sum, findings);
 		}
 	}
@@ -386,7 +431,9 @@ const struct ws_rule ws_rule_library_work = {
 		"what the program is for. A note for what many programs are for: JSON, "
 		"compressing, hashing, sorting, databases, texts and dates, copying memory, and "
 		"for "
-		"the garbage that an interpreter collects by itself in less than half of the time.",
+		"the garbage that an interpreter collects by itself in less than half of the time; "
+		"but a warning where a loop of Python spends half of the time or more with "
+		"queries of a database, one for each item.",
 	.find_obstacle = ws_need_samples,
 	.by_samples = true,
 	.query = ws_proof_code,

@@ -131,10 +131,13 @@ struct ws_code_place ws_find_wait_place(const struct ws_analysis *analysis);
 /* Where a task of an event loop computes, the finding says that all others wait meanwhile. */
 void ws_say_blocked_loop(const struct ws_analysis *analysis, const struct ws_code_place *place,
 			 struct ws_finding *finding);
-/* Of Python: ", in 2 nested loops", or ", called in a loop at fill (invoice.py:14)"; returns an
- * advice on it, "" for none. */
-const char *ws_put_loops(const struct ws_analysis *analysis, const struct ws_code_place *code,
-			 struct ws_text *text);
+/* Of Python: ", in 2 nested loops", or ", called in a loop at fill (invoice.py:14)". */
+struct ws_loops_said {
+	const char *advice; /* "" for none */
+	bool searches;	    /* for one item after the other, among many */
+};
+struct ws_loops_said ws_put_loops(const struct ws_analysis *analysis,
+				  const struct ws_code_place *code, struct ws_text *text);
 /* Of a function that calls itself, with an advice on it; false for others. */
 bool ws_say_recursion(const struct ws_analysis *analysis, const struct ws_code_place *code,
 		      struct ws_finding *finding);

@@ -126,11 +126,31 @@ static uint32_t choose_work(const struct script_time *time, uint64_t *ns)
 	return 0;
 }
 
-static double find_gain(const struct ws_script_work *work)
-{
-	const double half = 0.5;
+#define HALF 0.5
+#define MOST_OF_IT 0.7
+#define NEARLY_ALL 0.9
+#define GENERAL                                                                                \
+	"Do less in the innermost loops: look items up in hash tables, keep what is the same " \
+	"in each round."
 
-	return work->gain > 0 ? work->gain : half;
+static double find_gain(const struct ws_script_work *work, bool waste, bool searches)
+{
+	if (work->kind == WS_SCRIPT_LOOP)
+		return searches ? NEARLY_ALL : 0;
+	if (work->kind == WS_SCRIPT_COPY || work->waste)
+		return waste && work->gain > 0 ? work->gain : HALF;
+	if (work->gain > 0)
+		return work->gain;
+	return waste ? MOST_OF_IT : HALF;
+}
+
+static const char *choose_assumption(double gain)
+{
+	if (gain >= NEARLY_ALL)
+		return "each search becomes one look-up";
+	if (gain > MOST_OF_IT)
+		return "nearly all of it can be avoided";
+	return gain > HALF ? "most of it can be avoided" : "half of it can be avoided";
 }
 
 /* Where another script starts the interpreter. */
@@ -159,12 +179,59 @@ static bool has_loop(const struct ws_model *model, const struct ws_process_info 
 	return has;
 }
 
-/* Where most of the time goes into what there is a cheaper way for; `lines` are the statements. */
-static bool is_waste(const struct ws_analysis *analysis, const struct ws_script_work *kind,
-		     uint64_t ns, const char *lines)
+/* What the script's text says of the work. */
+struct text_evidence {
+	struct ws_text what; /* for the title */
+	const char *search;  /* the advice on loops that look for an item; NULL: it has none */
+	bool copies;	     /* it copies whole lists */
+};
+
+/* grep { $_ eq $name } @names */
+static bool has_search(const char *lines)
 {
-	return kind && ws_analysis_share(analysis, ns) >= MOST &&
-	       (kind->kind == WS_SCRIPT_WASTE || (kind->waste && strstr(lines, kind->waste)));
+	const char *at = strstr(lines, "grep");
+
+	at = at ? at : strstr(lines, "first {");
+	return at && (strstr(at, " eq ") || strstr(at, " == "));
+}
+
+static struct text_evidence read_text(const struct ws_analysis *analysis,
+				      const struct ws_interpreter *interpreter,
+				      const struct ws_script_work *kind,
+				      const struct ws_process_info *process)
+{
+	const struct ws_model *model = analysis->model;
+	struct text_evidence text = {.search = NULL};
+
+	if (!kind) {
+		if (process)
+			text.search = ws_put_script_loop(model, process->cmdline,
+							 interpreter->compiles ? 2 : 1, &text.what);
+		return text;
+	}
+	ws_text_printf(&text.what, ", mostly for %s", kind->what);
+	if (!process)
+		return text;
+	if (kind->kind == WS_SCRIPT_LOOP && has_loop(model, process))
+		text.search = ws_put_script_loop(model, process->cmdline, 1, &text.what);
+	else if (kind->kind == WS_SCRIPT_COPY)
+		text.copies = ws_put_script_copies(model, process->cmdline, &text.what);
+	else
+		ws_put_script_statements(model, process->cmdline, kind, &text.what);
+	if (kind->kind == WS_SCRIPT_LOOP && has_search(text.what.text))
+		text.search = kind->advice;
+	return text;
+}
+
+/* Where most of the time goes into what there is a cheaper way for. */
+static bool is_waste(const struct ws_analysis *analysis, const struct ws_script_work *kind,
+		     uint64_t ns, const struct text_evidence *text)
+{
+	if (!kind || ws_analysis_share(analysis, ns) < MOST)
+		return false;
+	return kind->kind == WS_SCRIPT_WASTE || text->copies ||
+	       (kind->kind == WS_SCRIPT_LOOP && text->search) ||
+	       (kind->waste && strstr(text->what.text, kind->waste));
 }
 
 static void report_script(const struct ws_analysis *analysis, const struct script_time *time,
@@ -176,52 +243,38 @@ static void report_script(const struct ws_analysis *analysis, const struct scrip
 	uint32_t work = choose_work(time, &ns);
 	const struct ws_script_work *kind =
 		work ? ws_get_script_work(time->interpreter, work) : NULL;
-	struct ws_text script = {0}, what = {0};
+	struct text_evidence text = read_text(analysis, interpreter, kind, process);
+	struct ws_text script = {0};
 	struct ws_finding *finding;
-	const char *search = NULL;
+	const char *advice = text.search ? text.search : GENERAL;
+	bool waste;
+	double gain;
 
-	if (!kind && process)
-		search = ws_put_script_loop(analysis->model, process->cmdline,
-					    interpreter->compiles ? 2 : 1, &what);
-	if (!kind && interpreter->compiles && !what.text)
+	if (!kind && interpreter->compiles && !text.what.text)
 		return;
 	/* Samples of several processes at once are not all on the path. */
 	ns = ws_min(ns, on_path);
+	waste = is_waste(analysis, kind, ns, &text);
+	gain = kind ? find_gain(kind, waste, text.search) : 0;
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_script_work, ns,
-					kind ? (uint64_t)((double)ns * find_gain(kind)) : 0);
+					(uint64_t)((double)ns * gain));
 	if (process)
 		ws_put_script(process->cmdline, &script);
-	if (kind)
-		ws_text_printf(&what, ", mostly for %s", kind->what);
-	if (kind && process && kind->kind == WS_SCRIPT_LOOP && has_loop(analysis->model, process))
-		search = ws_put_script_loop(analysis->model, process->cmdline, 1, &what);
-	else if (kind && process)
-		ws_put_script_statements(analysis->model, process->cmdline, kind, &what);
-	finding->level =
-		ws_min(finding->level, is_waste(analysis, kind, ns, ws_text_or(what.text, ""))
-					       ? WS_LEVEL_WARNING
-					       : WS_LEVEL_NOTE);
+	finding->level = ws_min(finding->level, waste ? WS_LEVEL_WARNING : WS_LEVEL_NOTE);
 	finding->title = ws_format("%.0f %% of the time %s computes in %s%s",
 				   100 * ws_analysis_share(analysis, ws_min(time->ns, on_path)),
 				   interpreter->name, ws_text_or(script.text, "a script"),
-				   ws_text_or(what.text, ""));
-	if (kind) {
-		finding->advice = ws_format("%s %s", kind->advice, interpreter->advice);
-		finding->assumption = ws_strdup(kind->gain > 0 ? "nearly all of it can be avoided"
-							       : "half of it can be avoided");
-	} else {
-		finding->advice =
-			ws_format("%s%s%s",
-				  search ? search
-					 : "Do less in the innermost loops: look items up in hash "
-					   "tables, keep what is the same in each round.",
-				  " ", interpreter->advice);
-	}
+				   ws_text_or(text.what.text, ""));
+	if (kind && kind->kind != WS_SCRIPT_LOOP)
+		advice = kind->advice;
+	if (gain > 0)
+		finding->assumption = ws_strdup(choose_assumption(gain));
+	finding->advice = ws_format("%s %s", advice, interpreter->advice);
 	put_start(analysis, process, finding);
 	finding->next = ws_strdup("warpsight report --view=top-down REPORT");
 	ws_finding_add_evidence(finding, "the samples", NULL, time->span.start, time->span.end);
 	ws_text_free(&script);
-	ws_text_free(&what);
+	ws_text_free(&text.what);
 }
 
 static void check_script(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -261,7 +314,8 @@ const struct ws_rule ws_rule_script_work = {
 		 "innermost loop by the script's text. A note, "
 		 "since it may be just what the script is for, but a warning where half of the "
 		 "time or more goes into searching, moving, copying or compiling anew, for which "
-		 "cheaper ways are known.",
+		 "cheaper ways are known; of loops and copies of lists, the script's text must "
+		 "say it, too.",
 	.find_obstacle = ws_need_samples,
 	.by_samples = true,
 	.query = ws_proof_code,
