@@ -388,10 +388,12 @@ static bool read_comparison(const char *line, struct comparison *comparison)
 	       !is_plain_value(comparison->sides[1], comparison->lengths[1]);
 }
 
+/* As a variable: not order["name"], nor order.name. */
 static bool uses_name(const char *side, size_t length, const char *name, size_t name_length)
 {
 	for (size_t i = 0; i + name_length <= length; i++)
-		if (!strncmp(side + i, name, name_length) && (!i || !is_name_part(side[i - 1])) &&
+		if (!strncmp(side + i, name, name_length) &&
+		    (!i || (!is_name_part(side[i - 1]) && !strchr(".'\"", side[i - 1]))) &&
 		    (i + name_length == length || !is_name_part(side[i + name_length])))
 			return true;
 	return false;

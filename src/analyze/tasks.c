@@ -304,10 +304,10 @@ enum ws_tasks_start ws_find_tasks_start(const struct ws_model *model,
 					const struct ws_task_chain *chain, bool own, uint32_t *line)
 {
 	enum { MOST = 16 };
-	static const char *const words[] = {"gather(",	     "asyncio.wait(",
-					    "as_completed(", "TaskGroup(",
-					    "create_task(",  "ensure_future(",
-					    "start_soon(",   NULL};
+	static const char *const words[] = {"gather",	    "asyncio.wait",
+					    "as_completed", "TaskGroup",
+					    "create_task",  "ensure_future",
+					    "start_soon",   NULL};
 	uint64_t until = (uint64_t)ws_lanes_realtime(model->report, model->to);
 	const char *path = ws_report_string(model->report, chain->places[0].place.file, NULL);
 	enum ws_tasks_start found = WS_TASKS_NOT_TOGETHER;

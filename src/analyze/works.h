@@ -37,13 +37,15 @@ struct ws_work_kind {
 	bool is_collision;  /* keys with the same hash value, where other evidence shows them */
 	bool is_comparing;  /* of texts, as loops that look for one do */
 	bool is_sorting;
-	bool is_bare;  /* only where the function does no other work */
-	bool has_hash; /* the function that the user's called has a hash function's name */
+	bool is_packing; /* of objects into messages */
+	bool is_bare;	 /* only where the function does no other work */
+	bool has_hash;	 /* the function that the user's called has a hash function's name */
 	/* A part of the work of the last kind before it that is none: functions of `inside`, called
 	 * by one of `names`, take `least` of that work or more. */
 	double least;
 	bool takes_whole; /* it says of the whole work what it is, rather than being told apart */
-	const char *asked_by[4]; /* of `is_for_once`: what the statement has; NULL: anything */
+	const char *same_calls[6]; /* ws_takes_same_things: waste where a loop calls them so */
+	const char *asked_by[4];   /* of `is_for_once`: what the statement has; NULL: anything */
 	const char *inside[16];
 	const char *names[48];	 /* of functions; '*' stands for any text */
 	const char *origins[16]; /* parts of paths of libraries and modules */

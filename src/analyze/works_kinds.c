@@ -259,14 +259,17 @@ const struct ws_work_kind ws_work_kinds[] = {
 	 .advice = "Read it once and keep the result, write only what changed, or use a faster "
 		   "library (orjson, simdjson) or a binary format.",
 	 .is_usual = true,
+	 .same_calls = {"loads(", "load(", "parse(", "fromstring(", "safe_load(", NULL},
 	 .names = {"nlohmann::*", "rapidjson::*", "YAML::*", "serde_json::*", "encoding/json.*",
 		   "encoding/xml.*", "xmlParse*", "_json.*", "_csv.*", NULL},
 	 .origins = {"/json/__init__.py", "/json/decoder.py", "/json/encoder.py", "/yaml/",
 		     "/configparser.py", "/tomllib/", "/xml/", "/csv.py", "/simplejson/", "/_json.",
 		     "/_csv.", "/_csv.", NULL}},
 	{.what = "packing and unpacking objects (pickle)",
+	 .is_packing = true,
 	 .advice = "Pack less: only what is needed, once, or as arrays and plain bytes.",
 	 .is_usual = true,
+	 .same_calls = {"loads(", NULL},
 	 .names = {"_pickle.*", "marshal.*", "*java.io.ObjectOutputStream*",
 		   "*java.io.ObjectInputStream*", NULL},
 	 .origins = {"/pickle.py", "/_pickle.", "/shelve.py", "/marshal", NULL}},
@@ -274,6 +277,7 @@ const struct ws_work_kind ws_work_kinds[] = {
 	 .advice = "Use a lower level or a faster method (zstd, lz4), let other threads do it, or "
 		   "keep the result.",
 	 .is_usual = true,
+	 .same_calls = {"decompress(", "compress(", NULL},
 	 .names = {"compress/*", "flate2::*", NULL},
 	 .origins = {"/libz.so", "/libzstd.so", "/liblzma.so", "/libbz2.so", "/liblz4.so",
 		     "/libbrotli", "/gzip.py", "/bz2.py", "/lzma.py", "/zipfile.py", "/tarfile.py",
@@ -310,12 +314,14 @@ const struct ws_work_kind ws_work_kinds[] = {
 	 .advice = "Hash less or once, larger pieces at a time, or with a faster function (xxHash, "
 		   "BLAKE3) where nobody attacks.",
 	 .is_usual = true,
+	 .same_calls = {"sha256(", "sha1(", "md5(", "blake2b(", "sha512(", NULL},
 	 .names = {"crypto/*", "sha2::*", "*sun.security.provider.*",
 		   "*java.security.MessageDigest*", NULL},
 	 .origins = {"/libcrypto.so", "/libssl.so", "/libcrypt.so", "/_sha", "/_md5.", "/_blake2.",
 		     "/hashlib.py", NULL}},
 	{.what = "looking up hosts or users by their names",
 	 .advice = "Look each name up once and keep the answer, or keep connections open.",
+	 .is_avoidable = true,
 	 .names = {"getaddrinfo", "gethostby*", "getnameinfo", "getpwnam*", "getpwuid*", "getgr*",
 		   "gaih_inet*", NULL}},
 	{.what = "drawing random numbers or names (random, uuid, secrets)",
@@ -354,6 +360,7 @@ const struct ws_work_kind ws_work_kinds[] = {
 	 .advice = "Sort once, after the last item has come; to keep few new items in order, put "
 		   "each where it belongs (bisect, std::lower_bound) or use a heap or a tree.",
 	 .is_usual = true,
+	 .same_calls = {".sort(", "sorted(", NULL},
 	 .is_driver = true,
 	 .calls = WS_CALLS_COMPARING,
 	 .names = {"*std::sort<*",
@@ -508,6 +515,15 @@ const struct ws_work_kind ws_work_kinds[] = {
 		   "Series.__setitem__", "_LocationIndexer.*", "_iLocIndexer.*", "_LocIndexer.*",
 		   "_iAtIndexer.*", "_AtIndexer.*", "_ScalarAccessIndexer.*", "DataFrame.iat",
 		   NULL}},
+	{.what = "converting or copying whole arrays (astype, copy, tolist)",
+	 .advice = "Convert each array once, before the loop, and keep the result, or make it of "
+		   "the type that is needed in the first place (dtype=); astype(copy=False) does "
+		   "nothing where it has that already. A part needs only its own conversion "
+		   "(table[row].astype).",
+	 .is_usual = true,
+	 .same_calls = {".astype(", ".copy(", ".tolist(", NULL},
+	 .names = {"numpy.ndarray.astype", "numpy.ndarray.copy", "numpy.ndarray.tolist",
+		   "array_astype*", "array_tolist*", NULL}},
 	{.what = "single items of arrays",
 	 .advice = "Each item that Python's code reads, computes or stores becomes an object: "
 		   "work on whole arrays or rows at once (a[:, 1:] - 0.5), or compile the loop "

@@ -500,6 +500,42 @@ print(len({day: [v for d, v in rows if d == day] for day in range(365)}))
         check_first(report, "hot-code", "in 2 nested loops, which compare each item with each")
 
 
+@live
+def work_on_the_same_things_in_a_loop_is_a_warning():
+    program = """import json
+TEXT = json.dumps({"rates": {f"c{i}": i / 7 for i in range(300)}})
+def price(order):
+    rates = json.loads(TEXT)["rates"]
+    return rates[f"c{order % 300}"]
+print(round(sum(price(order) for order in range(4000))))
+"""
+    report = record("rates", program)
+    check_first(report, "library-work", "JSON", "of the same things each time at price")
+    same(report["findings"][0]["severity"], "warning")
+    program = """import random
+def auction(count):
+    bids = []
+    for _ in range(count):
+        bids.append(random.random())
+        bids.sort(key=lambda bid: -bid)
+    return bids[0]
+print(auction(2000))
+"""
+    check_first(record("auction", program), "library-work", "sorting, of the same things each")
+    program = """import random
+def medians(count):
+    found = []
+    for _ in range(count):
+        values = [random.random() for _ in range(300)]
+        values.sort(key=lambda value: -value)
+        found.append(values[150])
+    return found
+print(len(medians(2500)))
+"""
+    report = record("medians", program)
+    same([f["severity"] for f in report["findings"] if "same things" in f["title"]], [])
+
+
 GROUPS = """import asyncio
 def think():
     for i in range(20000): pass

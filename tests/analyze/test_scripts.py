@@ -437,18 +437,6 @@ def a_script_that_searches_nothing_is_not_told_to_search_less():
 
 
 @live
-def buffers_that_grow_by_copies_are_named():
-    program = """let data = Buffer.alloc(0);
-for (let i = 0; i < 2500; i++) {
-  data = Buffer.concat([data, Buffer.alloc(400, i)]);
-}
-console.log(data.length);
-"""
-    report = run_script("node", "grow.js", program)
-    check_first(report, "script-work", "copying buffers", "at line 3: data = Buffer.concat")
-
-
-@live
 def a_script_is_named_though_its_interpreter_has_no_symbols():
     program = "BEGIN { for (i = 0; i < 4000000; i++) sum += i % 7; print sum }"
     if not shutil.which("awk"):

@@ -2,6 +2,7 @@
 #include "analyze/java.h"
 #include "analyze/hot_loop.h"
 #include "analyze/rules/rules.h"
+#include "analyze/same_things.h"
 #include "analyze/source_line.h"
 #include "analyze/stack_sums.h"
 #include "analyze/tasks.h"
@@ -521,6 +522,28 @@ static bool is_yielding_line(const struct ws_model *model, const struct ws_code_
 				     (uint64_t)ws_lanes_realtime(model->report, model->to), yields);
 }
 
+/* Where its text says that each call makes two or more for neighbouring numbers. */
+static void price_recursion(const struct ws_analysis *analysis, const struct ws_code_place *code,
+			    struct ws_finding *finding)
+{
+	const double nearly_all = 0.9, most = 0.5;
+	const struct ws_model *model = analysis->model;
+	const char *name = ws_stacks_get_function(model->stacks, code->function)->name;
+	const char *dot = strrchr(name, '.');
+	uint64_t all = sum_function(analysis, code->function);
+
+	if (ws_analysis_share(analysis, all) < most ||
+	    !ws_recurses_by_steps(ws_report_string(model->report, code->file, NULL), code->line,
+				  (uint64_t)ws_lanes_realtime(model->report, model->to),
+				  dot ? dot + 1 : name))
+		return;
+	finding->level = WS_LEVEL_WARNING;
+	finding->cost_ns = all;
+	finding->gain_ns = (uint64_t)((double)all * nearly_all);
+	free(finding->assumption);
+	finding->assumption = ws_strdup("each result is computed once");
+}
+
 bool ws_say_recursion(const struct ws_analysis *analysis, const struct ws_code_place *code,
 		      struct ws_finding *finding)
 {
@@ -546,6 +569,8 @@ bool ws_say_recursion(const struct ws_analysis *analysis, const struct ws_code_p
 			"or compute them in a table from the smallest on: each is then computed "
 			"once, rather than exponentially often.",
 			code->python ? " (functools.cache)" : "");
+	if (code->python && !recursion.yields)
+		price_recursion(analysis, code, finding);
 	return true;
 }
 

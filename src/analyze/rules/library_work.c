@@ -7,6 +7,7 @@
 #include "analyze/key_collisions.h"
 #include "analyze/copying.h"
 #include "analyze/rules/rules.h"
+#include "analyze/same_things.h"
 #include "analyze/source_line.h"
 #include "analyze/stack_sums.h"
 #include "analyze/works.h"
@@ -191,14 +192,14 @@ static void put_where(const struct ws_analysis *analysis, const struct ws_work_k
 }
 
 /* Page faults on the line that asks for the work come from the work, which says more of their cause
- * where it is as much. */
+ * where it is about as much. */
 static void take_in_page_faults(struct ws_findings *findings, struct ws_finding *work)
 {
 	for (size_t i = 0; work->file && i < findings->count; i++) {
 		struct ws_finding *other = &findings->findings[i];
 
 		if (other->rule != &ws_rule_page_faults || other->file != work->file ||
-		    other->line != work->line || other->cost_ns > work->cost_ns)
+		    other->line != work->line || other->cost_ns / 10 * 9 > work->cost_ns)
 			continue;
 		work->level = ws_max(work->level, ws_min(other->level, WS_LEVEL_WARNING));
 		work->gain_ns = ws_max(work->gain_ns, other->gain_ns);
@@ -256,21 +257,34 @@ static void say_comparison(const struct ws_analysis *analysis, const struct ws_c
 				    "worked out once for each item, a comparison for each pair.");
 }
 
-/* Whether a loop asks again and again for what one question would answer. */
-static bool is_repeated(const struct ws_analysis *analysis, const struct ws_work_kind *kind,
-			const struct ws_code_place *code, bool called_in_loop)
+/* Why a work is not what the program is for, "" where it may be. */
+static const char *const again[] = {"", ", again and again", ", of the same things each time"};
+enum { MAYBE_USUAL, ASKED_AGAIN, SAME_AGAIN };
+
+/* Whether a loop asks again and again for what one question would answer, or for the same work. */
+static unsigned judge_loop(const struct ws_analysis *analysis, const struct ws_work_kind *kind,
+			   const struct ws_code_place *code, bool called_in_loop)
 {
 	const struct ws_model *model = analysis->model;
 	const char *path = ws_report_string(model->report, code->file, NULL);
 	uint64_t until = (uint64_t)ws_lanes_realtime(model->report, model->to);
 	struct ws_line_around around;
+	bool in_loop;
 
-	if (!kind->is_for_once || !code->python || !code->users)
-		return false;
+	if ((!kind->is_for_once && !*kind->same_calls) || !code->python || !code->users)
+		return MAYBE_USUAL;
 	around = ws_look_around_line(path, code->line, until);
-	if (!called_in_loop && (!around.loop || (around.head && around.loops < 2)))
-		return false;
-	return !*kind->asked_by || ws_has_statement_part(path, code->line, until, kind->asked_by);
+	in_loop = around.loop && !(around.head && around.loops < 2);
+	if (kind->is_for_once && (in_loop || called_in_loop) &&
+	    (!*kind->asked_by || ws_has_statement_part(path, code->line, until, kind->asked_by)))
+		return ASKED_AGAIN;
+	if (in_loop &&
+	    ws_takes_same_things(path, code->line, until, kind->same_calls, WS_SCOPE_LOOP))
+		return SAME_AGAIN;
+	if (called_in_loop &&
+	    ws_takes_same_things(path, code->line, until, kind->same_calls, WS_SCOPE_FUNCTION))
+		return SAME_AGAIN;
+	return MAYBE_USUAL;
 }
 
 /* OFFSET says itself why all rows are gone through. */
@@ -302,7 +316,8 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 	const struct ws_code_place *code = &sum->most->place;
 	struct ws_text place = {0}, copied = {0}, loops = {0};
 	double share = ws_analysis_share(analysis, sum->ns);
-	bool is_usual = kind->is_usual || share < kind->usual_below, repeated;
+	bool is_usual = kind->is_usual || share < kind->usual_below;
+	unsigned repeated = MAYBE_USUAL;
 	bool spread = sum_function(analysis, works, number, code->function) < sum->ns / 4 * 3;
 	const char *loop_advice;
 
@@ -312,7 +327,8 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 	finding->file = code->file;
 	finding->line = code->line;
 	loop_advice = put_loops(analysis, code, &loops);
-	repeated = share >= HALF && is_repeated(analysis, kind, code, loops.text);
+	if (share >= HALF)
+		repeated = judge_loop(analysis, kind, code, loops.text);
 	if (repeated)
 		finding->gain_ns = (uint64_t)((double)sum->ns * NEARLY_ALL);
 	/* It may be just what the program is for. */
@@ -324,8 +340,8 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 	if (ws_is_start_up(code))
 		ws_mark_start_up(analysis, finding);
 	finding->title =
-		ws_format("%.0f %% of the time goes into %s%s%s%s%s",
-			  100 * ws_analysis_share(analysis, sum->ns), kind->what,
+		ws_format("%.0f %% of the time goes into %s%s%s%s%s%s",
+			  100 * ws_analysis_share(analysis, sum->ns), kind->what, again[repeated],
 			  ws_text_or(copied.text, ""), spread && place.text ? ", most of it" : "",
 			  ws_text_or(place.text, ""), ws_text_or(loops.text, ""));
 	finding->advice = ws_format("%s%s", loop_advice, kind->advice);
@@ -433,7 +449,8 @@ const struct ws_rule ws_rule_library_work = {
 		"for "
 		"the garbage that an interpreter collects by itself in less than half of the time; "
 		"but a warning where a loop of Python spends half of the time or more with "
-		"queries of a database, one for each item.",
+		"queries of a database, one for each item, or with reading, converting or sorting "
+		"the same things each time, by its text.",
 	.find_obstacle = ws_need_samples,
 	.by_samples = true,
 	.query = ws_proof_code,

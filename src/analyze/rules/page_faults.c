@@ -144,7 +144,8 @@ static void check_faults(const struct ws_analysis *analysis, struct ws_findings 
 	 * gives that of small objects back and takes it again by itself. */
 	if (is_usual_in_python(analysis, &row->place, use.ns) ||
 	    (double)use.mapping_ns < LEAST_MAPPING * (double)use.ns ||
-	    is_part_of_work(analysis, row->place.function, use.ns))
+	    is_part_of_work(analysis, row->place.function, use.ns) ||
+	    (!row->place.users && ws_is_interpreters_thread(analysis, row->thread)))
 		finding->level = WS_LEVEL_NOTE;
 	if (is_call_most(&use))
 		finding->title = say_calls(analysis, &use);

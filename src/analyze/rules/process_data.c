@@ -3,14 +3,27 @@
 
 #include "analyze/askers.h"
 #include "analyze/rules/rules.h"
+#include "analyze/works.h"
 
 enum { TINY_MESSAGE_NS = 100000, LEAST_MESSAGES = 1000 };
 
+/* Also in workers, whose code of the user's is the line that has started them. */
 static bool is_packing(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
 {
-	(void)analysis;
-	return row->place.library == WS_LIBRARY_PACKING && row->cause == WS_CAUSE_CPU &&
-	       !row->place.loader;
+	if (row->cause != WS_CAUSE_CPU || row->place.loader)
+		return false;
+	return row->place.library == WS_LIBRARY_PACKING ||
+	       (row->place.work != WS_WORK_NONE && ws_get_work_kind(row->place.work)->is_packing &&
+		ws_find_thread(analysis->model->who, row->thread)->process !=
+			analysis->model->process);
+}
+
+/* What pools do on threads of their own goes with small messages. */
+static bool is_handling(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	return is_packing(analysis, row) ||
+	       (row->cause == WS_CAUSE_CPU && row->thread && !row->place.users &&
+		row->thread != analysis->model->thread && !row->place.loader);
 }
 
 /* Whether the messages are many and small: it is not the data that takes the time then. */
@@ -71,7 +84,7 @@ static void check_packing(const struct ws_analysis *analysis, struct ws_findings
 	struct ws_code_place code;
 	struct ws_text place = {0}, waiting = {0};
 	uint64_t processes;
-	bool inside, in_turn = false;
+	bool inside, in_turn = false, tiny;
 
 	if (!row || ws_analysis_share(analysis, cost) < 0.1)
 		return;
@@ -83,8 +96,10 @@ static void check_packing(const struct ws_analysis *analysis, struct ws_findings
 	/* Below a fork, the user's code is the line that started the process. */
 	if (inside || !code.users)
 		ws_put_at_place(analysis, &code, &place);
+	tiny = !processes && are_messages_tiny(analysis, cost);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_process_data, cost,
-					cost - cost / 4);
+					tiny ? ws_sum_path_rows(analysis, is_handling)
+					     : cost - cost / 4);
 	if (!inside || !code.users)
 		in_turn = put_waiting(analysis, finding, &waiting);
 	ws_text_puts(&place, ws_text_or(waiting.text, ""));
@@ -113,11 +128,11 @@ static void check_packing(const struct ws_analysis *analysis, struct ws_findings
 			  "(map, "
 			  "imap_unordered, apply_async and get at the end). "
 			: "",
-		are_messages_tiny(analysis, cost)
-			? "The messages are many and small: hand over more work in each "
-			  "(chunksize of map and imap, lists of items instead of single ones). "
-			: "");
-	finding->assumption = ws_strdup("a quarter of the data has to be sent");
+		tiny ? "The messages are many and small: hand over more work in each "
+		       "(chunksize of map and imap, lists of items instead of single ones). "
+		     : "");
+	finding->assumption = ws_strdup(tiny ? "few large messages take hardly any time"
+					     : "a quarter of the data has to be sent");
 	ws_finding_add_evidence(finding, "the longest stretch", NULL, row->longest.start,
 				row->longest.end);
 	ws_text_free(&place);

@@ -358,6 +358,14 @@ void ws_point_at(struct ws_finding *finding, const struct ws_code_place *place)
 	finding->line = place->line;
 }
 
+bool ws_is_interpreters_thread(const struct ws_analysis *analysis, uint32_t thread)
+{
+	const struct ws_names_by_id *who = analysis->model->who;
+	uint32_t process = thread ? ws_find_thread(who, thread)->process : 0;
+
+	return process && ws_find_interpreter(ws_find_process(who, process)->exe);
+}
+
 bool ws_does_script_work(const struct ws_analysis *analysis, uint32_t thread,
 			 const struct ws_findings *findings)
 {

@@ -110,6 +110,9 @@ void ws_put_starting_line(const struct ws_analysis *analysis, uint32_t thread,
 /* Whether a thread is of an interpreter whose script script-work has explained. */
 bool ws_does_script_work(const struct ws_analysis *analysis, uint32_t thread,
 			 const struct ws_findings *findings);
+/* Whether it is of such an interpreter at all. Its other threads, as node's compiler and collector
+ * of garbage, have no part of the script's work. */
+bool ws_is_interpreters_thread(const struct ws_analysis *analysis, uint32_t thread);
 /* "python3 1234": a thread's name and number. */
 void ws_put_thread(const struct ws_analysis *analysis, uint32_t thread, struct ws_text *text);
 /* Whether a finding can be a fault: system programs do what they are for, so it needs user code or

@@ -4,7 +4,6 @@
  * Amdahl's law: what one thread does alone takes the same time however many cores there are.
  */
 #include "analyze/rules/rules.h"
-#include "analyze/scripts.h"
 #include "analyze/works.h"
 #include "query/intervals.h"
 
@@ -21,15 +20,6 @@ static double measure_share(const struct ws_analysis *analysis, uint64_t cores)
 	uint64_t all = parallel->alone_ns + shared / ws_min(cores, ws_max(parallel->threads, 1ul));
 
 	return (double)parallel->lone_ns / (double)ws_max(all, 1ul);
-}
-
-/* The other threads of an interpreter, such as node's compiler, have no part of its work. */
-static bool is_interpreter(const struct ws_analysis *analysis, const struct ws_parallel *parallel)
-{
-	uint32_t process = ws_find_thread(analysis->model->who, parallel->lone)->process;
-
-	return !parallel->place.users &&
-	       ws_find_interpreter(ws_find_process(analysis->model->who, process)->exe);
 }
 
 /* Whether the lone thread only starts the program: it imports modules. */
@@ -136,7 +126,8 @@ static void check_section(const struct ws_analysis *analysis, struct ws_findings
 	    ws_analysis_share(analysis, alone) < 0.05 || alone < LEAST_NS ||
 	    (analysis->model->has_samples && !parallel->place.leaf) || is_start(parallel) ||
 	    parallel->place.library == WS_LIBRARY_LOOP || /* one thread by design */
-	    is_in_region(analysis, parallel) || is_interpreter(analysis, parallel) ||
+	    is_in_region(analysis, parallel) ||
+	    (!parallel->place.users && ws_is_interpreters_thread(analysis, parallel->lone)) ||
 	    ws_findings_have(findings, &ws_rule_gil) ||
 	    ws_findings_have(findings, &ws_rule_thread_churn) ||
 	    ws_findings_have(findings, &ws_rule_busy_waiting) ||

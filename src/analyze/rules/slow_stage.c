@@ -116,7 +116,7 @@ static void check_stages(const struct ws_analysis *analysis, struct ws_findings 
 	    analysis->demand > MOST_DEMAND * analysis->cores ||
 	    ws_analysis_part(analysis, model->threads[stage].running +
 					       model->threads[stage].runnable) < LEAST_BUSY ||
-	    is_explained_already(findings) || ws_does_script_work(analysis, stage, findings))
+	    is_explained_already(findings) || ws_is_interpreters_thread(analysis, stage))
 		return;
 	for (uint32_t id = 1; id < model->thread_count; id++)
 		if (id != stage && ws_find_thread(model->who, id)->process == model->process &&

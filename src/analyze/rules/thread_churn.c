@@ -28,16 +28,33 @@ static struct ws_code_place find_place(const struct ws_analysis *analysis)
 	return analysis->parallel.wait_place;
 }
 
+/* What Python's threads wait for until each has started. */
+static bool is_start_wait(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	static const char name[] = "Thread.start";
+	const struct ws_function *function =
+		ws_stacks_get_function(analysis->model->stacks, row->place.leaf);
+	size_t length = sizeof(name) - 1;
+
+	return row->cause != WS_CAUSE_CPU && row->place.leaf && function->len >= length &&
+	       !memcmp(function->name + function->len - length, name, length);
+}
+
 static void check_threads(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_parallel *parallel = &analysis->parallel;
 	uint64_t each = analysis->model->python ? PYTHONS_THREAD_NS : THREAD_NS,
-		 brief = parallel->brief_threads, cost = brief * each;
+		 brief = parallel->brief_threads, starts = 0, cost;
 	struct ws_code_place code;
 	struct ws_finding *finding;
 	struct ws_text place = {0};
 
-	if (brief < LEAST_THREADS || ws_analysis_share(analysis, cost) < 0.05)
+	if (brief < LEAST_THREADS)
+		return;
+	starts = ws_sum_path_rows(analysis, is_start_wait);
+	each = ws_max(each, starts / brief);
+	cost = brief * each;
+	if (ws_analysis_share(analysis, cost) < 0.05)
 		return;
 	code = find_place(analysis);
 	code.leaf = code.function;
