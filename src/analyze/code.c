@@ -81,7 +81,8 @@ static bool is_java_library(const char *name, const char *origin)
 	static const char *const parts[] = {
 		"Interpreter", "StubRoutines",	     "ExceptionBlob",	     "I2C/C2I",
 		"RuntimeStub", "DeoptimizationBlob", "vtable stub",	     "vtable chunks",
-		"itable stub", "UncommonTrapBlob",   "MethodHandlesAdapter", NULL};
+		"itable stub", "UncommonTrapBlob",   "MethodHandlesAdapter", "Runtime1 stub",
+		NULL};
 	const char *method = name, *end = name + strcspn(name, "(");
 
 	if (!starts_with(origin, "/tmp/perf-"))
@@ -362,12 +363,12 @@ static void offer_frame(const struct ws_model *model, const struct ws_place *pla
 		return;
 	}
 	work = get_work(model, place->function);
+	choices->inside |= work.inside;
 	if (choices->inside & work.around)
 		choices->part = ws_find_work_part(choices->inside & work.around);
 	if (says_more(model, choices, work.kind) ||
 	    (choices->inside & work.around && ws_find_whole_work(choices->part) == work.kind))
 		choices->work = work.kind;
-	choices->inside |= work.inside;
 	if (marks & MARK_TELLING)
 		choices->called = place->function;
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/choose.h"
+
 enum { MAP_ONE = 0, MAP_0F = 1, MAP_0F38 = 2, MAP_0F3A = 3 };
 enum {
 	LOCK = 0xf0,
@@ -419,7 +421,8 @@ static void describe(const struct reader *reader, const uint8_t *immediate, unsi
 bool ws_read_instruction(const uint8_t *bytes, size_t left, uint64_t at, struct ws_instruction *out)
 {
 	enum { LONGEST = 15, SPARE = 16 };
-	struct reader reader = {.start = bytes, .at = bytes, .end = bytes + left};
+	uint8_t last[LONGEST + SPARE] = {0}; /* of a file's code, with nothing behind it */
+	struct reader reader;
 	const uint8_t *immediate;
 	unsigned size;
 
@@ -430,7 +433,11 @@ bool ws_read_instruction(const uint8_t *bytes, size_t left, uint64_t at, struct 
 				       .target = WS_NO_REGISTER,
 				       .other = WS_NO_REGISTER,
 				       .changed = WS_NO_REGISTER};
-	if (left < LONGEST + SPARE || !read_code(&reader))
+	if (left < sizeof(last))
+		bytes = memcpy(last, bytes, left);
+	reader = (struct reader){
+		.start = bytes, .at = bytes, .end = bytes + ws_max(left, sizeof(last))};
+	if (!read_code(&reader))
 		return false;
 	reader.has_modes = has_modes(reader.map, reader.code);
 	if (reader.has_modes) {
@@ -443,5 +450,5 @@ bool ws_read_instruction(const uint8_t *bytes, size_t left, uint64_t at, struct 
 	size = reader.map == MAP_ONE ? size_immediate(&reader) : size_long_immediate(&reader);
 	out->length = (uint8_t)(immediate + size - bytes);
 	describe(&reader, immediate, size, out);
-	return out->length <= LONGEST;
+	return out->length <= ws_min(left, (size_t)LONGEST);
 }

@@ -473,6 +473,13 @@ const struct ws_work_kind ws_work_kinds[] = {
 	 .names = {"_heapq_heappush*", "_heapq_heappop*", "_heapq_heapreplace*", "_heapq.*",
 		   "_bisect_*", "_bisect.*", "siftup", "siftdown", "heappop_internal",
 		   "heapreplace_internal", NULL}},
+	{.what = "going through a sorted tree (std::set, std::map) item by item",
+	 .advice = "std::find and its like know nothing of the order: use the container's own "
+		   "find, contains, count or lower_bound, which look at a few items only.",
+	 .is_avoidable = true,
+	 .names = {"*std::find<std::_Rb_tree_*", "*std::__find_if<std::_Rb_tree_*",
+		   "*std::find_if<std::_Rb_tree_*", "*std::count<std::_Rb_tree_*",
+		   "*std::count_if<std::_Rb_tree_*", "*std::any_of<std::_Rb_tree_*", NULL}},
 	{.what = "comparing items one by one",
 	 .is_avoidable = true,
 	 .advice = "Looking for an item in a list compares it with all of them: use a set or a "
@@ -559,6 +566,27 @@ const struct ws_work_kind ws_work_kinds[] = {
 	 .least = 0.5,
 	 .names = {"*_M_find_before_node*", NULL},
 	 .inside = {"std::__detail::_Mod_range_hashing::operator()*", "*_M_bucket_index*", NULL}},
+	{.what = "looking up items in hash tables (HashMap)",
+	 .advice = "Look up each item once and keep what was found (merge, computeIfAbsent), and "
+		   "make the table large enough from the start. Where it takes most of the time, "
+		   "see whether hashCode mixes all parts of the key: keys that share one are "
+		   "compared one by one.",
+	 .is_usual = true,
+	 .names = {"java.util.HashMap.*", "java.util.LinkedHashMap.*", "java.util.HashSet.*",
+		   "java.util.concurrent.ConcurrentHashMap.*", "java.util.HashMap$TreeNode.*",
+		   "java.util.concurrent.ConcurrentHashMap$Tree*", NULL}},
+	{.what = "hash tables whose keys collide: many have the same hashCode, so that each "
+		 "look-up goes through a tree or a list of them",
+	 .advice = "Let hashCode mix all parts of the key, so that different keys rarely have the "
+		   "same one: Objects.hash(a, b), 31 * a + b with large ranges apart, or a record "
+		   "(its own hashCode does); Comparable keys make the trees faster, no more.",
+	 .is_avoidable = true,
+	 .least = 0.4,
+	 .takes_whole = true,
+	 .names = {"java.util.HashMap*", "java.util.LinkedHashMap*", "java.util.HashSet*",
+		   "java.util.concurrent.ConcurrentHashMap*", NULL},
+	 .inside = {"java.util.HashMap$TreeNode.*", "java.util.concurrent.ConcurrentHashMap$Tree*",
+		    NULL}},
 	{.what = "looking up items in sorted trees (std::map, std::set)",
 	 .advice =
 		 "Look up each item once and keep the reference; where the order does not matter, "
@@ -585,6 +613,7 @@ const struct ws_work_kind ws_work_kinds[] = {
 		   "std::mt19937, drand48_r): each call of rand or random changes the one state of "
 		   "the process under a lock, whose line goes from core to core.",
 	 .is_locked = true,
+	 .is_avoidable = true,
 	 .names = {"rand", "random", "__random", "__random_r", "random_r", "srand", "drand48",
 		   "lrand48", "mrand48", "__drand48*", NULL}},
 	{.what = "collecting garbage, which the program asks for",
@@ -894,7 +923,8 @@ const struct ws_work_kind ws_work_kinds[] = {
 	 .is_primitive = true,
 	 .advice = "Copy less: pass references, views or slices (memoryview, std::span, "
 		   "std::string_view), move instead of copying, and do not remove or insert at the "
-		   "front.",
+		   "front. An array that grows gets twice its room when it is full, not a new "
+		   "place for each item.",
 	 .is_usual = true,
 	 .names = {"memmove", "__memmove*", "memcpy", "__memcpy*", "__mempcpy*", NULL}},
 };

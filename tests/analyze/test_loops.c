@@ -16,7 +16,7 @@ enum judgement { NEITHER, ASKS, SEARCHES };
 
 struct loop {
 	const char *name;
-	uint8_t code[96]; /* with room behind it, as code has */
+	uint8_t code[96];
 	size_t length;
 	enum judgement judgement;
 	bool follows;
@@ -136,7 +136,7 @@ static struct ws_loop_state look_at(const struct loop *loop)
 {
 	uint64_t ns[48] = {[0] = 1};
 	struct ws_sampled_code code = {.bytes = loop->code,
-				       .left = sizeof(loop->code),
+				       .left = loop->length, /* where a file's code ends */
 				       .from = 4096,
 				       .ns = ns,
 				       .size = loop->length};

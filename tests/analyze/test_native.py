@@ -181,6 +181,41 @@ int main(void)
 """
 
 
+CLOSES = """
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noinline)) static void close_inherited(void)
+{
+    for (int fd = 3; fd < 12000; fd++) close(fd);
+}
+int main(void)
+{
+    for (int i = 0; i < 100; i++) {
+        pid_t child = fork();
+        if (!child) {
+            close_inherited();
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+    }
+}
+"""
+
+COMMANDS = """
+#include <stdlib.h>
+__attribute__((noinline)) static int make_folder(void)
+{
+    return system("mkdir -p made") ? -1 : 0;
+}
+int main(void)
+{
+    int failed = 0;
+    for (int i = 0; i < 60; i++) failed += make_folder();
+    return failed != 0;
+}
+"""
+
+
 def build(name, source, compiler="gcc", ending=".c"):
     if not shutil.which(compiler):
         raise Skip("%s is not installed" % compiler)
@@ -228,6 +263,21 @@ def processes_that_are_asked_in_turn_are_named():
         raise Skip("one core")
     report = analyze("asked", build("asked", ASKED))
     check_first(report, "work-in-turn", "2 threads or processes", "dispatch", "before it asks")
+
+
+@live
+def what_short_processes_compute_is_not_their_starting():
+    report = analyze("closes", build("closes", CLOSES))
+    found = [f for f in report["findings"] if f["rule"] == "child-processes"]
+    if not found or "what they compute remains" not in found[0]["assumption"]:
+        raise AssertionError(found)
+
+
+@live
+def commands_in_a_loop_are_short_processes():
+    report = analyze("commands", build("commands", COMMANDS))
+    check_first(report, "child-processes", "make_folder", "short processes")
+    check_absent(report, "work-in-turn")
 
 
 if __name__ == "__main__":

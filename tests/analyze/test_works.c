@@ -47,8 +47,19 @@ struct place {
 static const struct sampled {
 	struct place frames[DEEPEST]; /* innermost first */
 	enum ws_finding_level level;
-	const char *title; /* in that of the first finding */
+	const char *title;	      /* in that of the first finding */
+	struct place beside[DEEPEST]; /* of a second thread, which ends after a third of the time */
 } programs[] = {
+	{{{"main.order", PROGRAM}, {"main.main", PROGRAM}, {"runtime.goexit.abi0", PROGRAM}},
+	 WS_LEVEL_NOTE,
+	 "the CPU computes at main.order",
+	 {{"runtime.scanobject", PROGRAM},
+	  {"runtime.gcBgMarkWorker", PROGRAM},
+	  {"runtime.goexit.abi0", PROGRAM}}},
+	{{{"main.order", PROGRAM}, {"main.main", PROGRAM}, {"runtime.goexit.abi0", PROGRAM}},
+	 WS_LEVEL_CRITICAL,
+	 "10 works, mostly at main.order, while the others",
+	 {{"main.read", PROGRAM}, {"runtime.goexit.abi0", PROGRAM}}},
 	{{{"__gconv_find_transform", LIBC},
 	  {"__gconv_open", LIBC},
 	  {"iconv_open", LIBC},
@@ -76,6 +87,19 @@ static const struct sampled {
 	  {"forget", PROGRAM}},
 	 WS_LEVEL_WARNING,
 	 "allocating and freeing memory at forget"},
+	{{{"java.util.HashMap$TreeNode.find", JAVA}, {"Islands.claim", JAVA}},
+	 WS_LEVEL_WARNING,
+	 "goes into hash tables whose keys collide: many have the same hashCode"},
+	{{{"java.util.HashMap.getNode", JAVA},
+	  {"java.util.HashMap.get", JAVA},
+	  {"Words.count", JAVA}},
+	 WS_LEVEL_NOTE,
+	 "looking up items in hash tables (HashMap) at Words.count"},
+	{{{"std::__find_if<std::_Rb_tree_const_iterator<int>, Equals>", PROGRAM,
+	   "/usr/include/c++/12/bits/stl_algobase.h"},
+	  {"is_blocked", PROGRAM}},
+	 WS_LEVEL_WARNING,
+	 "going through a sorted tree (std::set, std::map) item by item at is_blocked"},
 	{{{"getrandom", LIBC}, {"draw_number", PROGRAM}},
 	 WS_LEVEL_WARNING,
 	 "asking the system for random numbers at draw_number, in getrandom"},
@@ -506,21 +530,34 @@ static void add_frame(struct ws_writer *writer, uint32_t id, const struct place 
 	    .line = place->inlined ? 7 : 0);
 }
 
-/* The frames of the samples have numbers 1, 2..., innermost first; returns the stack of callers. */
-static uint32_t add_stack(struct ws_writer *writer, const struct place *frames)
+/* The frames of the samples have numbers above `base`, innermost first; returns the stack of
+ * callers. */
+static uint32_t add_stack(struct ws_writer *writer, uint32_t base, const struct place *frames)
 {
 	uint32_t count = 0, parent = 0;
 
 	while (count < DEEPEST && frames[count].name)
 		count++;
 	for (uint32_t i = count; i--;) {
-		add_frame(writer, i + 1, &frames[i]);
+		add_frame(writer, base + i + 1, &frames[i]);
 		if (!i)
 			break;
-		ROW(writer, stack, .id = count - i, .parent = parent, .frame = i + 1);
-		parent = count - i;
+		ROW(writer, stack, .id = base + count - i, .parent = parent, .frame = base + i + 1);
+		parent = base + count - i;
 	}
 	return parent;
+}
+
+static void write_second_thread(struct ws_writer *writer, const struct sampled *program)
+{
+	uint32_t callers = add_stack(writer, DEEPEST, program->beside);
+
+	ROW(writer, thread, .id = 2, .process = 1, .tid = 11, .start = BEGIN);
+	ROW(writer, sched, .start = BEGIN, .end = BEGIN + SAMPLES / 3 * (uint64_t)MS, .thread = 2,
+	    .cpu = 1);
+	for (uint64_t i = 0; i < SAMPLES / 3; i++)
+		ROW(writer, sample, .start = BEGIN + i * MS, .thread = 2, .weight = MS,
+		    .frame = DEEPEST + 1, .callers = callers, .flags = WS_SAMPLE_CLOCK, .time = MS);
 }
 
 static void write_report(const char *path, const struct sampled *program)
@@ -538,7 +575,9 @@ static void write_report(const char *path, const struct sampled *program)
 	ROW(writer, thread, .id = 1, .process = 1, .tid = 10, .start = BEGIN);
 	ROW(writer, sched, .start = BEGIN, .end = end, .thread = 1, .cpu = 0);
 	ROW(writer, collection, .start = BEGIN, .end = end);
-	callers = add_stack(writer, program->frames);
+	callers = add_stack(writer, 0, program->frames);
+	if (program->beside[0].name)
+		write_second_thread(writer, program);
 	for (uint64_t i = 0; i < SAMPLES; i++)
 		ROW(writer, sample, .start = BEGIN + i * MS, .thread = 1, .weight = MS, .frame = 1,
 		    .callers = callers, .flags = WS_SAMPLE_CLOCK, .time = MS);

@@ -477,8 +477,8 @@ static void put_starter(const struct ws_analysis *analysis, const struct short_c
 }
 
 /* Starting and waiting are over so soon that no stack of theirs was recorded. */
-static void put_python_line(const struct ws_analysis *analysis, const struct ws_code_place *starter,
-			    struct ws_finding *finding, struct ws_text *text)
+static void put_user_line(const struct ws_analysis *analysis, const struct ws_code_place *starter,
+			  struct ws_finding *finding, struct ws_text *text)
 {
 	ws_text_puts(text, "by ");
 	ws_code_put_place(analysis->model, starter, text);
@@ -504,9 +504,12 @@ static const char *choose_advice(const struct ws_model *model, uint32_t parent)
 	       "run several at once.";
 }
 
-/* The part of the path in processes that live long, and are not the one that starts short ones. */
-static uint64_t sum_long_children(const struct ws_analysis *analysis,
-				  const struct short_children *children)
+/* The rows of the path in processes other than the explained one and the one that starts short
+ * ones. */
+static uint64_t sum_children(const struct ws_analysis *analysis,
+			     const struct short_children *children,
+			     bool (*wanted)(const struct ws_analysis *analysis,
+					    const struct ws_breakdown_row *row))
 {
 	const struct ws_model *model = analysis->model;
 	uint64_t sum = 0;
@@ -514,13 +517,42 @@ static uint64_t sum_long_children(const struct ws_analysis *analysis,
 	for (size_t i = 0; i < analysis->breakdown.count; i++) {
 		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
 		uint32_t process = ws_find_thread(model->who, row->thread)->process;
-		const struct ws_process_info *info = ws_find_process(model->who, process);
 
 		if (row->thread && process != model->process && process != children->parent &&
-		    !is_short_child(info, info) && is_costly(analysis, row))
+		    wanted(analysis, row))
 			sum += row->ns;
 	}
 	return sum;
+}
+
+static bool is_of_long_child(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	const struct ws_names_by_id *who = analysis->model->who;
+	const struct ws_process_info *info =
+		ws_find_process(who, ws_find_thread(who, row->thread)->process);
+
+	return !is_short_child(info, info) && is_costly(analysis, row);
+}
+
+/* What processes compute themselves has to be done in any case. */
+static bool is_own_work(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	(void)analysis;
+	return row->cause == WS_CAUSE_CPU && row->place.users;
+}
+
+static void price_children(const struct ws_analysis *analysis,
+			   const struct short_children *children, struct ws_finding *finding)
+{
+	uint64_t own = ws_min(sum_children(analysis, children, is_own_work), finding->cost_ns),
+		 starting = finding->cost_ns - own;
+
+	finding->gain_ns = starting - starting / 5;
+	finding->level = ws_rate_gain(analysis, finding->gain_ns);
+	finding->assumption = ws_strdup(
+		own > finding->cost_ns / 10
+			? "what they compute remains, and most of the rest is the starting"
+			: "most of it is the starting");
 }
 
 static void check_children(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -531,20 +563,23 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_elsewhere);
 	struct ws_finding *finding;
 	struct ws_text what = {0}, named = {0};
-	struct ws_code_place starter;
+	struct ws_code_place starter, waits;
 
 	if (run_side_by_side(analysis->model->who, &children))
 		return;
 	if (!row || children.count < LEAST_CHILDREN || ws_analysis_share(analysis, on_path) < 0.1 ||
-	    sum_long_children(analysis, &children) > on_path / 2) {
+	    sum_children(analysis, &children, is_of_long_child) > on_path / 2) {
 		check_long_child(analysis, findings);
 		return;
 	}
-	finding = ws_findings_add_fault(analysis, findings, &ws_rule_child_processes, cost,
-					cost - cost / 5);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_child_processes, cost, 0);
+	price_children(analysis, &children, finding);
 	starter = ws_find_process_starter(analysis->model);
+	waits = ws_find_wait_place(analysis);
 	if (starter.function && !row->place.line)
-		put_python_line(analysis, &starter, finding, &what);
+		put_user_line(analysis, &starter, finding, &what);
+	else if (!row->place.line && waits.users && children.parent == analysis->model->process)
+		put_user_line(analysis, &waits, finding, &what);
 	else if ((row->place.function || row->name) &&
 		 !ws_runs_users_script(analysis->model, children.parent) &&
 		 !ws_is_tool_of_script(analysis->model, children.parent))
@@ -560,7 +595,6 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 				   (double)children.any_alive / (double)children.count / 1e6,
 				   ws_text_or(what.text, ""));
 	finding->advice = ws_strdup(choose_advice(analysis->model, children.parent));
-	finding->assumption = ws_strdup("most of it is the starting");
 	explain_copying(analysis, finding);
 	ws_rank_after_blocked_loop(analysis, findings, row);
 	ws_text_free(&what);

@@ -7,6 +7,7 @@
 #include "analyze/stack_sums.h"
 #include "analyze/tasks.h"
 #include "analyze/works.h"
+#include "base/map.h"
 #include "lanes/row_tree.h"
 
 static bool is_code(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
@@ -49,6 +50,46 @@ static const struct ws_breakdown_row *find_hottest(const struct ws_analysis *ana
 	return hottest;
 }
 
+static bool is_in_library(const struct ws_analysis *analysis, const struct ws_usage_row *row)
+{
+	const struct ws_stacks *stacks = analysis->model->stacks;
+
+	return row->module &&
+	       ws_code_is_system_path(ws_stacks_get_module(stacks, row->module)->path);
+}
+
+/* The time on the path of a function's loop, with those of functions that were compiled into it:
+ * they lie within the same few instructions. */
+static uint64_t sum_around(const struct ws_analysis *analysis, uint32_t function)
+{
+	enum { NEAR = 64 };
+	const struct ws_usage *usage = &analysis->usage;
+	const struct ws_usage_row *loop = NULL;
+	struct ws_map within = {0};
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < usage->count; i++) {
+		const struct ws_usage_row *row = &usage->rows[i];
+
+		if (row->kind != WS_USAGE_CODE || !row->module)
+			continue;
+		if (!loop && row->place.function == function)
+			loop = row;
+		if (loop && row->module == loop->module && row->lowest + NEAR >= loop->lowest &&
+		    row->highest <= loop->highest + NEAR)
+			ws_map_set(&within, row->place.function, 1);
+	}
+	for (size_t i = 0; i < analysis->breakdown.count; i++) {
+		const struct ws_code_place *place = &analysis->breakdown.rows[i].place;
+
+		if (is_code(analysis, &analysis->breakdown.rows[i]) &&
+		    place->leaf == place->function && ws_map_get(&within, place->function, NULL))
+			sum += analysis->breakdown.rows[i].ns;
+	}
+	ws_map_free(&within);
+	return sum;
+}
+
 /* How many threads run the same few instructions of a function at the same time: the longest of
  * them and those that overlap it. */
 static uint64_t count_same_loops(const struct ws_analysis *analysis, uint32_t function)
@@ -61,7 +102,8 @@ static uint64_t count_same_loops(const struct ws_analysis *analysis, uint32_t fu
 		const struct ws_usage_row *row = &analysis->usage.rows[i];
 
 		if (row->kind != WS_USAGE_CODE || row->place.function != function ||
-		    row->samples < LEAST_SAMPLES || row->highest - row->lowest > FEW_BYTES)
+		    row->samples < LEAST_SAMPLES || row->highest - row->lowest > FEW_BYTES ||
+		    is_in_library(analysis, row))
 			continue;
 		longest = ws_or(longest, row);
 		count += row->ns > longest->ns / 2 && row->span.start < longest->span.end &&
@@ -72,7 +114,24 @@ static uint64_t count_same_loops(const struct ws_analysis *analysis, uint32_t fu
 
 /* ---- what the loop is bound by ---- */
 
-/* The loop of the thread that spends most time in a function. */
+/* How much goes where the advice is followed. */
+#define MOST_OF_IT 0.75
+#define HALF 0.5
+#define NEARLY_ALL 0.85
+
+/* What is said of work that libraries do has its price there. */
+static void put_price(const struct ws_code_place *code, struct ws_finding *finding,
+		      double avoidable)
+{
+	if (avoidable <= 0 || code->work != WS_WORK_NONE)
+		return;
+	finding->gain_ns = (uint64_t)(avoidable * (double)finding->cost_ns);
+	free(finding->assumption);
+	finding->assumption = ws_format("%.0f %% of it can be avoided", 100 * avoidable);
+}
+
+/* The loop of the thread that spends most time in a function. How a library's loop works is not the
+ * user's to change. */
 static bool find_loop(const struct ws_analysis *analysis, uint32_t function,
 		      struct ws_hot_loop *loop)
 {
@@ -81,40 +140,49 @@ static bool find_loop(const struct ws_analysis *analysis, uint32_t function,
 
 		if (row->kind == WS_USAGE_CODE && row->place.function == function &&
 		    !row->place.python)
-			return ws_look_at_loop(analysis->model, row, loop);
+			return !is_in_library(analysis, row) &&
+			       ws_look_at_loop(analysis->model, row, loop);
 	}
 	return false;
 }
 
 static const struct {
 	const char *what, *advice;
+	double avoidable; /* the part that goes where the advice is followed; 0 if nobody knows */
 } loops[] = {
 	[WS_LOOP_ATOMIC] = {"most of it at atomic instructions",
 			    "Change the variable less often: count in a local variable and add "
-			    "up at the end, hand a shared_ptr on by reference."},
+			    "up at the end, hand a shared_ptr on by reference.",
+			    MOST_OF_IT},
 	[WS_LOOP_CHASE] = {"each read waits for the address that the one before has brought, as "
 			   "in a linked list or a tree",
 			   "Keep the items side by side (an array, std::vector, indexes instead of "
 			   "pointers): the processor cannot read ahead along pointers, and each "
-			   "step waits for memory."},
-	[WS_LOOP_STRIDE] = {"", "Go through memory in order: exchange the loops, so that the inner "
-				"one runs over neighbours (the last index of a matrix in C), work "
-				"in blocks that fit the cache, or store the data the other way "
-				"round. Each access needs a cache line of its own, of which the "
-				"rest is not used, and far steps one of the page table's entries."},
+			   "step waits for memory.",
+			   HALF},
+	[WS_LOOP_STRIDE] = {"",
+			    "Go through memory in order: exchange the loops, so that the inner "
+			    "one runs over neighbours (the last index of a matrix in C), work "
+			    "in blocks that fit the cache, or store the data the other way "
+			    "round. Each access needs a cache line of its own, of which the "
+			    "rest is not used, and far steps one of the page table's entries.",
+			    MOST_OF_IT},
 	[WS_LOOP_DIVISION] = {"most of it at divisions or square roots",
 			      "Divide less: multiply by a reciprocal that is computed once, "
 			      "compare squares, use shifts or masks for powers of two, or "
-			      "vectors."},
+			      "vectors.",
+			      HALF},
 	[WS_LOOP_PLACE] = {"it reads and writes the same place in memory in each round",
 			   "Sum up in a local variable, which stays in a register, and store it "
-			   "once at the end."},
+			   "once at the end.",
+			   HALF},
 	[WS_LOOP_FLOAT] = {"arithmetic on single floating-point numbers",
 			   "Let the compiler use vectors (-O3 -march=native, -ffast-math where the "
 			   "order of sums does not matter). If values come close to zero (below "
 			   "1e-38 for float, 1e-308 for double), each operation takes a hundred "
 			   "times as long: set them to zero (-ffast-math, "
-			   "_MM_SET_FLUSH_ZERO_MODE)."},
+			   "_MM_SET_FLUSH_ZERO_MODE).",
+			   0},
 };
 
 static void put_loop(const struct ws_hot_loop *loop, struct ws_text *text)
@@ -181,16 +249,18 @@ bool ws_say_search(const struct ws_analysis *analysis, uint32_t function,
 	return true;
 }
 
-static bool say_loop(const struct ws_analysis *analysis, uint32_t function,
+static bool say_loop(const struct ws_analysis *analysis, const struct ws_code_place *code,
 		     struct ws_finding *finding)
 {
 	struct ws_hot_loop loop;
 	struct ws_text what = {0};
 	char *title = finding->title;
 
-	if (ws_say_search(analysis, function, finding))
+	if (ws_say_search(analysis, code->function, finding)) {
+		put_price(code, finding, NEARLY_ALL);
 		return true;
-	if (!find_loop(analysis, function, &loop) || !loop.kind)
+	}
+	if (!find_loop(analysis, code->function, &loop) || !loop.kind)
 		return false;
 	put_loop(&loop, &what);
 	finding->title = ws_format("%s: %s", title, what.text);
@@ -198,6 +268,8 @@ static bool say_loop(const struct ws_analysis *analysis, uint32_t function,
 	free(title);
 	free(finding->advice);
 	finding->advice = ws_strdup(loops[loop.kind].advice);
+	put_price(code, finding,
+		  loops[loop.kind].avoidable * (loop.kind == WS_LOOP_DIVISION ? loop.share : 1.0));
 	return true;
 }
 
@@ -633,6 +705,7 @@ static void say_what_to_do_in_java(const struct ws_analysis *analysis,
 	ws_text_free(&title);
 	if (cost) {
 		finding->advice = ws_strdup(cost->advice);
+		put_price(code, finding, MOST_OF_IT);
 		return;
 	}
 	finding->advice = ws_strdup(
@@ -696,6 +769,7 @@ static bool say_comparison(const struct ws_analysis *analysis, const struct ws_c
 		"item, before sorting, and keep it beside the item. Where the same list is sorted "
 		"again and again, sort once, put new items where they belong, or use a heap "
 		"(std::priority_queue), std::nth_element or a tree.");
+	put_price(code, finding, MOST_OF_IT);
 	ws_text_free(&place);
 	return true;
 }
@@ -706,8 +780,8 @@ static void say_what_to_do(const struct ws_analysis *analysis, const struct ws_c
 			   struct ws_finding *finding)
 {
 	uint32_t function = code->function;
-	uint64_t threads =
-		is_generated(analysis, function) ? 0 : count_same_loops(analysis, function);
+	uint64_t own = is_generated(analysis, function) ? 0 : sum_around(analysis, function),
+		 threads = own > finding->cost_ns / 2 ? count_same_loops(analysis, function) : 0;
 	struct ws_hot_loop loop = {0};
 	char *title = finding->title;
 
@@ -720,13 +794,14 @@ static void say_what_to_do(const struct ws_analysis *analysis, const struct ws_c
 	finding->advice = ws_strdup("Look there first: a better algorithm, less work, vectors, or "
 				    "more threads.");
 	if (threads < 2 || (find_loop(analysis, function, &loop) && !loop.writes)) {
-		/* How a library's loop works is not the user's to change. */
-		if (code->users && !say_loop(analysis, function, finding))
+		if (code->users && !say_loop(analysis, code, finding))
 			ws_say_recursion(analysis, code, finding);
 		return;
 	}
-	finding->title = ws_format("%s: %llu threads run the same few instructions%s", title,
-				   (unsigned long long)threads,
+	finding->cost_ns = ws_max(finding->cost_ns, own);
+	finding->title = ws_format("%.0f %s: %llu threads run the same few instructions%s",
+				   100 * ws_analysis_share(analysis, finding->cost_ns),
+				   strchr(title, '%'), (unsigned long long)threads,
 				   loop.writes ? ", which write through pointers, perhaps to one "
 						 "cache line (false sharing)"
 					       : "");
@@ -738,8 +813,10 @@ static void say_what_to_do(const struct ws_analysis *analysis, const struct ws_c
 		"64 bytes are one cache line), each write waits for the other cores: give each "
 		"thread a variable of its own (a local one, alignas(64)) and add up at the end. "
 		"Else look for a better algorithm.");
-	finding->gain_ns = finding->cost_ns / 2;
-	finding->assumption = ws_strdup("they write to the same cache lines");
+	finding->gain_ns = finding->cost_ns / 5 * 4;
+	finding->assumption =
+		ws_strdup("they write to the same cache lines, and a write to a line of its own "
+			  "costs a fifth");
 }
 
 static void check_code(const struct ws_analysis *analysis, struct ws_findings *findings)

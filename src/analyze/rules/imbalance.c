@@ -1,4 +1,5 @@
 /* imbalance.c - threads that share work wait at a barrier for the slowest. */
+#include "analyze/go.h"
 #include "analyze/java.h"
 #include "analyze/rules/rules.h"
 
@@ -146,7 +147,7 @@ static void check_crew(const struct ws_analysis *analysis, struct ws_findings *f
 	    ws_findings_have(findings, &ws_rule_gil) ||
 	    ws_findings_have(findings, &ws_rule_lock_contention) ||
 	    ws_findings_have(findings, &ws_rule_busy_waiting) ||
-	    ws_findings_have(findings, &ws_rule_child_processes))
+	    ws_findings_have(findings, &ws_rule_child_processes) || ws_is_lone_goroutine(model))
 		return;
 	gather_crew(analysis, parallel->lone, &group);
 	/* Threads that do next to nothing are there for something else. */

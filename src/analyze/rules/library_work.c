@@ -18,7 +18,9 @@
 
 /* How much goes where nearly all can be avoided, and elsewhere. */
 #define NEARLY_ALL 0.85
-#define HALF 0.5
+#define SOME 0.6
+/* Whether a loop takes the same things each time is asked of this share of the time or more. */
+#define LEAST_OF_LOOPS 0.5
 
 /* What goes into one kind of work. */
 struct work_sum {
@@ -309,7 +311,7 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 			uint8_t number, const struct work_sum *sum, struct ws_findings *findings)
 {
 	const struct ws_work_kind *kind = choose_kind(analysis, number);
-	double avoidable = kind->is_avoidable ? NEARLY_ALL : HALF;
+	double avoidable = kind->is_avoidable ? NEARLY_ALL : SOME;
 	struct ws_finding *finding =
 		ws_findings_add_fault(analysis, findings, &ws_rule_library_work, sum->ns,
 				      (uint64_t)((double)sum->ns * avoidable));
@@ -327,7 +329,7 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 	finding->file = code->file;
 	finding->line = code->line;
 	loop_advice = put_loops(analysis, code, &loops);
-	if (share >= HALF)
+	if (share >= LEAST_OF_LOOPS)
 		repeated = judge_loop(analysis, kind, code, loops.text);
 	if (repeated)
 		finding->gain_ns = (uint64_t)((double)sum->ns * NEARLY_ALL);
@@ -354,7 +356,7 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 		ws_say_recursion(analysis, code, finding);
 	finding->assumption =
 		ws_strdup(kind->is_avoidable || repeated ? "nearly all of it can be avoided"
-							 : "half of it can be avoided");
+							 : "three fifths of it can be avoided");
 	ws_say_blocked_loop(analysis, code, finding);
 	finding->next = ws_strdup("warpsight report --view=top-down REPORT");
 	ws_finding_add_evidence(finding, "the longest stretch", NULL, sum->most->longest.start,

@@ -1,4 +1,5 @@
 /* page_faults.c - memory that is taken from the system and given back again and again. */
+#include "analyze/java.h"
 #include "analyze/rules/rules.h"
 #include "analyze/works.h"
 
@@ -77,8 +78,13 @@ static char *say_faults(const struct ws_analysis *analysis, const struct memory_
 	return title;
 }
 
-static const char *choose_advice(const struct memory_use *use)
+static const char *choose_advice(const struct ws_analysis *analysis, const struct memory_use *use)
 {
+	if (ws_is_java(analysis->model))
+		return "The heap grows, or is given back and grows again: make fewer objects "
+		       "(int[] and long[] instead of lists of Integer and Long, one StringBuilder, "
+		       "arrays that are used again), or give it its size at once (-Xms, "
+		       "-XX:+AlwaysPreTouch).";
 	if (is_call_most(use) && strstr(use->call.name, "mprotect"))
 		return "Change the protection of many pages at once, or leave the memory writable: "
 		       "each call changes the page tables, and all cores forget what they know of "
@@ -151,7 +157,7 @@ static void check_faults(const struct ws_analysis *analysis, struct ws_findings 
 		finding->title = say_calls(analysis, &use);
 	else
 		finding->title = say_faults(analysis, &use);
-	finding->advice = ws_strdup(choose_advice(&use));
+	finding->advice = ws_strdup(choose_advice(analysis, &use));
 	finding->assumption = ws_strdup("memory is used again");
 	ws_finding_add_evidence(finding, "from the first sample of it to the last", NULL,
 				row->span.start, row->span.end);

@@ -3,6 +3,7 @@
  *
  * Amdahl's law: what one thread does alone takes the same time however many cores there are.
  */
+#include "analyze/go.h"
 #include "analyze/rules/rules.h"
 #include "analyze/works.h"
 #include "query/intervals.h"
@@ -136,7 +137,8 @@ static void check_section(const struct ws_analysis *analysis, struct ws_findings
 	    ws_findings_have(findings, &ws_rule_handovers) ||
 	    ws_findings_have(findings, &ws_rule_round_trips) ||
 	    ws_findings_have(findings, &ws_rule_child_processes) ||
-	    ws_does_script_work(analysis, parallel->lone, findings))
+	    ws_does_script_work(analysis, parallel->lone, findings) ||
+	    ws_is_lone_goroutine(analysis->model))
 		return;
 	ws_put_at_place(analysis, &parallel->place, &place);
 	ws_put_thread(analysis, parallel->lone, &thread);

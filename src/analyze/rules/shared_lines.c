@@ -9,6 +9,7 @@
  */
 #include "analyze/hot_loop.h"
 #include "analyze/rules/rules.h"
+#include "analyze/works.h"
 #include "analyze/written.h"
 #include "symbols/module.h"
 
@@ -249,7 +250,8 @@ static void find_atomics(const struct ws_analysis *analysis, struct atomic_loops
 		struct ws_hot_loop loop;
 
 		if (row->kind != WS_USAGE_CODE || !row->module || !row->place.users ||
-		    row->place.python || row->samples < LEAST_SAMPLES ||
+		    row->place.python || row->place.work != WS_WORK_NONE ||
+		    row->samples < LEAST_SAMPLES ||
 		    (found->first && (row->place.function != found->first->place.function ||
 				      !overlap(row, found->first))))
 			continue;

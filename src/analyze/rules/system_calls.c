@@ -1,12 +1,32 @@
 /* system_calls.c - the same system call repeated very often, other than reading and waiting. */
 #include "analyze/rules/rules.h"
+#include "analyze/works.h"
 #include "base/map.h"
 
 enum { MOST_TOTALS = 64, LEAST_NS = 50000000 };
 #define LEAST_SHARE 0.2
 
+/* "close" of "__close" and "__libc_close". */
+static const char *strip(const char *name)
+{
+	static const char *const beginnings[] = {"__libc_", "__"};
+
+	for (size_t i = 0; i < WS_COUNT(beginnings); i++)
+		if (!strncmp(name, beginnings[i], strlen(beginnings[i])))
+			return name + strlen(beginnings[i]);
+	return name;
+}
+
+static bool is_same_call(const char *first, const char *second)
+{
+	return !strcmp(strip(first), strip(second));
+}
+
 static const char *choose_advice(const struct ws_usage_row *row)
 {
+	if (is_same_call(row->name, "close"))
+		return "Close only what is open (close_range, the names in /proc/self/fd, "
+		       "O_CLOEXEC where it is opened), and keep open what is needed again.";
 	if (row->kind == WS_USAGE_FILE)
 		return "Ask once and keep the answer: keep files open, remember what a folder or a "
 		       "file's attributes were, or let the kernel tell of changes (inotify).";
@@ -80,10 +100,29 @@ static void put_file(const struct ws_analysis *analysis, const struct ws_usage_r
 	ws_map_free(&opens);
 }
 
+/* What the C library's function around the call takes on the path, the call included: the way into
+ * the kernel and back counts for it. */
+static uint64_t sum_wrapper(const struct ws_analysis *analysis, const struct call_group *group)
+{
+	const struct ws_stacks *stacks = analysis->model->stacks;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < analysis->breakdown.count; i++) {
+		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
+
+		if (row->cause == WS_CAUSE_CPU && row->place.called &&
+		    row->place.function == group->most.place.function &&
+		    is_same_call(ws_stacks_get_function(stacks, row->place.called)->name,
+				 group->most.name))
+			sum += row->ns;
+	}
+	return sum;
+}
+
 static void report_group(const struct ws_analysis *analysis, const struct call_group *group,
 			 struct ws_findings *findings)
 {
-	uint64_t cost = group->path_ns;
+	uint64_t cost = ws_max(group->path_ns, sum_wrapper(analysis, group));
 	struct ws_finding *finding = ws_findings_add_fault(
 		analysis, findings, &ws_rule_system_calls, cost, cost - cost / 5);
 	struct ws_text place = {0};
@@ -110,9 +149,19 @@ static bool is_in_group(const struct call_group *group, const struct ws_usage_ro
 	       (row->place.function || !strcmp(group->most.name, row->name));
 }
 
+/* Waits for a lock within a library's work, such as rand(): library-work says what to do. */
+static bool is_locked_work(const struct ws_usage_row *row)
+{
+	return row->kind == WS_USAGE_LOCK && row->place.work != WS_WORK_NONE &&
+	       ws_get_work_kind(row->place.work)->is_locked;
+}
+
 static void add_to_groups(const struct ws_usage_row *row, struct call_group *groups, size_t *count)
 {
 	size_t k = 0;
+
+	if (is_locked_work(row))
+		return;
 
 	while (k < *count && !is_in_group(&groups[k], row))
 		k++;

@@ -114,6 +114,20 @@ static uint64_t sum_busy(const struct turns *turns)
 	return sum;
 }
 
+/* Whether a process, or the one that the program started for it, is soon over. */
+static bool is_brief(const struct ws_model *model, uint32_t process)
+{
+	enum { LONGEST_NS = 1000000000, MOST_GENERATIONS = 64 };
+	const struct ws_process_info *top = NULL;
+
+	for (unsigned i = 0; process && process != model->process && i < MOST_GENERATIONS; i++) {
+		top = ws_find_process(model->who, process);
+		process = top->parent;
+	}
+	return top && process == model->process && top->end != WS_NO_TIME &&
+	       top->end - top->start < LONGEST_NS;
+}
+
 /* Processes that are started for one turn each: other rules tell what starting them costs. */
 static bool are_started_for_it(const struct turns *turns)
 {
@@ -122,16 +136,10 @@ static bool are_started_for_it(const struct turns *turns)
 
 	for (size_t i = 0; i < turns->workers.size; i++) {
 		const struct ws_map_slot *slot = &turns->workers.slots[i];
-		const struct ws_process_info *info;
-		uint32_t process;
 
-		if (!turns->workers.used[i] || slot->value > 1)
-			continue;
-		process = ws_find_thread(model->who, (uint32_t)slot->key)->process;
-		info = ws_find_process(model->who, process);
-		if (ws_find_process(model->who, info->parent)->pid == info->pid)
-			info = ws_find_process(model->who, info->parent);
-		started += process != model->process && info->parent == model->process;
+		if (turns->workers.used[i] && slot->value <= 1)
+			started += is_brief(
+				model, ws_find_thread(model->who, (uint32_t)slot->key)->process);
 	}
 	return started * 2 > turns->count;
 }
