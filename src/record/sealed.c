@@ -127,6 +127,7 @@ int ws_sealed_create(struct ws_sealed *sealed, const char *folder, uint64_t size
 struct ws_doorman {
 	pthread_t thread;
 	int socket, memory;
+	_Atomic bool stopping;
 };
 
 static void send_descriptor(int connection, int fd)
@@ -153,7 +154,8 @@ static void *answer_hooks(void *arg)
 {
 	const struct ws_doorman *doorman = arg;
 
-	for (;;) {
+	/* Without a free descriptor accept4 does not even see that the socket is shut down. */
+	while (!doorman->stopping) {
 		int connection = accept4(doorman->socket, NULL, NULL, SOCK_CLOEXEC);
 
 		if (connection >= 0) {
@@ -165,6 +167,7 @@ static void *answer_hooks(void *arg)
 			nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
 		}
 	}
+	return NULL;
 }
 
 /* The thread blocks signals: the recorder's other threads handle them. */
@@ -190,6 +193,7 @@ void ws_doorman_stop(struct ws_doorman *doorman)
 {
 	if (!doorman)
 		return;
+	doorman->stopping = true;
 	shutdown(doorman->socket, SHUT_RDWR);
 	pthread_join(doorman->thread, NULL);
 	free(doorman);
