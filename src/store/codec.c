@@ -304,6 +304,8 @@ void ws_ints_put(struct ws_packer *packer, struct ws_bytes *out, struct ws_colum
 void ws_unpacker_init(struct ws_unpacker *unpacker)
 {
 	*unpacker = (struct ws_unpacker){.zstd = ZSTD_createDCtx()};
+	if (!unpacker->zstd)
+		ws_give_up_for_memory(); /* else everything would be taken for damaged */
 }
 
 void ws_unpacker_free(struct ws_unpacker *unpacker)
@@ -353,7 +355,7 @@ static bool get_plain(ZSTD_DCtx *zstd, struct ws_cut cut, uint32_t kind, uint8_t
 			memset(to, *cut.bytes, size);
 		return length == 1;
 	case WS_STREAM_ZSTD:
-		return zstd && ZSTD_decompressDCtx(zstd, to, size, cut.bytes, length) == size;
+		return ZSTD_decompressDCtx(zstd, to, size, cut.bytes, length) == size;
 	default:
 		return false;
 	}
