@@ -1,8 +1,8 @@
 """test_faults.py - each command with its n-th allocation (those of libdw by themselves), write,
-mapping, opened file, fork, sync or rename failing, once or from there on. What must hold: no
-crash and no hang; a message where something is missing; no half-made file under a name that was
-asked for, and none forgotten beside it; a report that opens; and a recorded program that has
-printed and returned what it does alone, or has not begun at all.
+mapping, opened file, fork, sync, rename, close or call of a socket failing, once or from there on.
+What must hold: no crash and no hang; a message where something is missing; no half-made file under
+a name that was asked for, and none forgotten beside it; a report that opens; and a recorded program
+that has printed and returned what it does alone, or has not begun at all.
 
 WS_TEST_FAULTS (8) is how many n of each kind are tried for each command, spread over all there are,
 the same at each run; 0 tries all of them (`make nightly`). programs/fault.c does the failing.
@@ -16,7 +16,7 @@ import subprocess
 
 from harness import Failed, Result, Skip, figure, shared_leftovers, shell_status, test
 
-KINDS = ("alloc", "write", "map", "open", "fork", "sync", "rename", "dwarf")
+KINDS = ("alloc", "write", "map", "open", "fork", "sync", "rename", "dwarf", "close", "socket")
 FAULTS = int(os.environ.get("WS_TEST_FAULTS", "8"))
 HANG = 60  # seconds; far more than 10, since a machine may be busy
 CRASHES = {128 + s for s in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE)}
@@ -232,6 +232,12 @@ def stats(t):
 @test("faults")
 def info(t):
     read_with_faults(t, ["info", make_report(t)])
+
+
+@test("faults")
+def help_and_version(t):
+    for words in ["help"], ["help", "profile"], ["version"]:
+        read_with_faults(t, words)
 
 
 @test("faults")
@@ -568,6 +574,14 @@ def start_session(t):
     return session
 
 
+def end_program(session):
+    """Close the standard input of a session's program; its status."""
+    session.stdin.close()
+    session.stdin = None
+    session.communicate(timeout=HANG)
+    return shell_status(session.returncode)
+
+
 def end_session(t, session):
     """Whatever the commands before have left: the session goes on and collects."""
     t.tool("cancel")
@@ -576,10 +590,12 @@ def end_session(t, session):
     r = t.tool("stop")
     t.eq(r.status, 0, "stop after faults: %s" % r.said())
     t.verify(t.path("last"))
-    session.stdin.close()
-    session.stdin = None
-    session.communicate(timeout=HANG)
-    t.eq(shell_status(session.returncode), 7, "the program's status")
+    t.eq(end_program(session), 7, "the program's status")
+
+
+def check_works_unharmed(fault, r, whole):
+    if fault is None and r.status:
+        raise Failed("it fails without a fault: %s" % r.said())
 
 
 @test("faults")
@@ -587,25 +603,77 @@ def start(t):
     session = start_session(t)
     command = Faulty(t, ["start", "-o", "r"], prepare=lambda: t.tool("cancel"))
 
+    try_all(t, command, check_works_unharmed)
+    end_session(t, session)
+
+
+@test("faults")
+def status_of_a_session(t):
+    session = start_session(t)
+    command = Faulty(t, ["status"])
+    try_all(t, command, check_works_unharmed)
+    end_session(t, session)
+
+
+@test("faults")
+def snapshot(t):
+    """Those that are written are whole, and the flight recorder goes on."""
+    words = ["profile", "--flight-recorder=30s", "-s", "none", "-t", "nvtx"]
+    kept = os.path.join(t.dir, "flight")
+    marks = [t.program("marks"), "1"]
+    session = t.start([t.where.warpsight, *words, "-o", kept, *marks], stdin=subprocess.PIPE)
+    t.eq(t.line(session, HANG), b"marking\n", "the program runs")
+    command = Faulty(t, ["snapshot", "-o", "r"])
+
     def check(fault, r, whole):
-        if fault is None and r.status:
-            raise Failed("it fails without a fault: %s" % r.said())
+        check_works_unharmed(fault, r, whole)
+        if r.status == 0:
+            t.verify(t.path("r"))
 
     try_all(t, command, check)
+    r = t.tool("snapshot", "-o", "last")
+    t.eq(r.status, 0, "snapshot after faults: %s" % r.said())
+    t.verify(t.path("last"))
+    t.eq(end_program(session), 7, "the program's status")
+
+
+@test("faults")
+def shutdown(t):
+    """The session ends, by this command or the next."""
+    sessions = []
+    command = Faulty(t, ["shutdown"], prepare=lambda: sessions.append(start_session(t)))
+
+    def check(fault, r, whole):
+        check_works_unharmed(fault, r, whole)
+        if r.status:
+            t.tool("shutdown")
+        end_program(sessions.pop())
+        if b"marks" in t.tool("sessions", "list").out:
+            raise Failed("the session is still there")
+
+    try_all(t, command, check)
+
+
+def begin_collection(t):
+    t.tool("cancel")
+    r = t.tool("start", "-f", "-o", "r")
+    if r.status:
+        raise Failed("the session does not start again: %s" % r.said())
+
+
+@test("faults")
+def cancel(t):
+    session = start_session(t)
+    command = Faulty(t, ["cancel"], prepare=lambda: begin_collection(t))
+
+    try_all(t, command, check_works_unharmed)
     end_session(t, session)
 
 
 @test("faults")
 def stop(t):
     session = start_session(t)
-
-    def begin():
-        t.tool("cancel")
-        r = t.tool("start", "-f", "-o", "r")
-        if r.status:
-            raise Failed("the session does not start again: %s" % r.said())
-
-    command = Faulty(t, ["stop"], prepare=begin)
+    command = Faulty(t, ["stop"], prepare=lambda: begin_collection(t))
 
     def check(fault, r, whole):
         if fault is None and r.status:

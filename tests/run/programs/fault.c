@@ -27,19 +27,21 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum kind { ALLOC, WRITE, MAP, OPEN, FORK, SYNC, RENAME, DWARF, KIND_COUNT };
+enum kind { ALLOC, WRITE, MAP, OPEN, FORK, SYNC, RENAME, DWARF, CLOSE, SOCKET, KIND_COUNT };
 
 static const struct {
 	const char *name;
 	int error;
 } kinds[KIND_COUNT] = {
-	[ALLOC] = {"alloc", ENOMEM}, [WRITE] = {"write", ENOSPC}, [MAP] = {"map", ENOMEM},
-	[OPEN] = {"open", EMFILE},   [FORK] = {"fork", EAGAIN},	  [SYNC] = {"sync", EIO},
-	[RENAME] = {"rename", EIO},  [DWARF] = {"dwarf", ENOMEM},
+	[ALLOC] = {"alloc", ENOMEM},	[WRITE] = {"write", ENOSPC}, [MAP] = {"map", ENOMEM},
+	[OPEN] = {"open", EMFILE},	[FORK] = {"fork", EAGAIN},   [SYNC] = {"sync", EIO},
+	[RENAME] = {"rename", EIO},	[DWARF] = {"dwarf", ENOMEM}, [CLOSE] = {"close", EIO},
+	[SOCKET] = {"socket", ENOBUFS},
 };
 
 static _Atomic uint64_t *counts; /* in the file; NULL: nothing is counted and nothing fails */
@@ -193,6 +195,31 @@ WRAP(WRITE, -1, ssize_t, pwrite, (int fd, const void *data, size_t size, off_t a
 WRAP(WRITE, -1, ssize_t, copy_file_range,
      (int in, off64_t *from, int out, off64_t *to, size_t size, unsigned flags), in, from, out, to,
      size, flags)
+/* The descriptor is free all the same, as where a disk could not write what was kept for it. */
+int close(int fd)
+{
+	int rc;
+	NEXT(close);
+	rc = next(fd);
+	return rc || !is_faulty(CLOSE) ? rc : -1;
+}
+
+WRAP(SOCKET, -1, int, socket, (int family, int type, int protocol), family, type, protocol)
+WRAP(SOCKET, -1, int, socketpair, (int family, int type, int protocol, int fds[2]), family, type,
+     protocol, fds)
+WRAP(SOCKET, -1, int, bind, (int fd, const struct sockaddr *address, socklen_t size), fd, address,
+     size)
+WRAP(SOCKET, -1, int, listen, (int fd, int most), fd, most)
+WRAP(SOCKET, -1, int, connect, (int fd, const struct sockaddr *address, socklen_t size), fd,
+     address, size)
+WRAP(SOCKET, -1, int, accept4, (int fd, struct sockaddr *address, socklen_t *size, int flags), fd,
+     address, size, flags)
+WRAP(SOCKET, -1, ssize_t, send, (int fd, const void *data, size_t size, int flags), fd, data, size,
+     flags)
+WRAP(SOCKET, -1, ssize_t, recv, (int fd, void *data, size_t size, int flags), fd, data, size, flags)
+WRAP(SOCKET, -1, ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), fd, message,
+     flags)
+WRAP(SOCKET, -1, ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), fd, message, flags)
 WRAP(MAP, MAP_FAILED, void *, mmap64,
      (void *at, size_t size, int protection, int flags, int fd, off64_t from), at, size, protection,
      flags, fd, from)
@@ -329,7 +356,7 @@ __attribute__((constructor)) static void start(void)
 		return;
 	memory = mmap(NULL, KIND_COUNT * sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		      0);
-	close(fd);
+	syscall(SYS_close, fd);
 	if (memory == MAP_FAILED)
 		return;
 	if (text)
