@@ -42,6 +42,17 @@ bool ws_is_java_main(const struct ws_model *model, uint32_t thread)
 	return info->process == model->process && ws_is_java(model) && !strcmp(info->name, "java");
 }
 
+uint32_t ws_find_java_main(const struct ws_model *model)
+{
+	for (uint32_t id = 1; id < model->thread_count; id++) {
+		const struct ws_thread_info *info = ws_find_thread(model->who, id);
+
+		if (info->tid != info->pid && ws_is_java_main(model, id))
+			return id;
+	}
+	return 0;
+}
+
 enum ws_java_wait ws_classify_java_wait(const struct ws_model *model, uint32_t stack)
 {
 	static const char *const monitors[] = {"ObjectMonitor::enter*", "ObjectMonitor::Enter*",

@@ -19,6 +19,8 @@ bool ws_is_java(const struct ws_model *model);
 bool ws_is_java_helper(const struct ws_model *model, uint32_t thread);
 /* Whether it is the one that runs the program's main(). */
 bool ws_is_java_main(const struct ws_model *model, uint32_t thread);
+/* That thread, which the first one of the process waits for all the time; 0 where there is none. */
+uint32_t ws_find_java_main(const struct ws_model *model);
 /* What a wait for a condition with this call stack is for. */
 enum ws_java_wait ws_classify_java_wait(const struct ws_model *model, uint32_t stack);
 

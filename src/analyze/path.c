@@ -11,6 +11,7 @@
  * before its wait, so there the walk returns to that thread.
  */
 #include "analyze/path.h"
+#include "analyze/java.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -373,6 +374,22 @@ static void leave_for_waker(struct walk *walk, const struct ws_model_state *stat
 	go_to_thread(walk, waker);
 }
 
+/* From a thread of Java's machine that waited for something to do: what the program did meanwhile
+ * its main() knows. */
+static bool leave_java_helper(struct walk *walk)
+{
+	const struct ws_model *model = walk->model;
+	uint32_t main_thread;
+
+	if (walk->jumps >= MOST_JUMPS || !ws_is_java_helper(model, walk->place.thread))
+		return false;
+	main_thread = ws_find_java_main(model);
+	if (!main_thread || !has_run_before(model, main_thread, walk->at, WAKING_NS))
+		return false;
+	go_to_thread(walk, main_thread);
+	return true;
+}
+
 static void step_in_wait(struct walk *walk, const struct ws_model_state *state, uint32_t call)
 {
 	struct ws_piece piece = make_thread_piece(walk, WS_PIECE_WAIT);
@@ -388,7 +405,7 @@ static void step_in_wait(struct walk *walk, const struct ws_model_state *state, 
 		leave_for_waker(walk, state, waker, piece);
 		return;
 	}
-	if (return_to_origin(walk, &piece, state->start))
+	if (return_to_origin(walk, &piece, state->start) || leave_java_helper(walk))
 		return;
 	add_piece(walk, piece, state->start);
 }

@@ -74,6 +74,32 @@ public class Queue {
 """
 
 
+IN_TURN = """
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+public class InTurn {
+    static double compute(int task) {
+        double sum = 0;
+        for (int i = 1; i < 400000; i++) sum += Math.sin(i * 0.001 * task);
+        return sum;
+    }
+    static double compute_all(ExecutorService pool) throws Exception {
+        double sum = 0;
+        for (int i = 0; i < 60; i++) {
+            int task = i;
+            sum += pool.submit(() -> compute(task)).get();
+        }
+        return sum;
+    }
+    public static void main(String[] args) throws Exception {
+        ExecutorService pool = Executors.newFixedThreadPool(2);
+        System.out.println(compute_all(pool));
+        pool.shutdown();
+    }
+}
+"""
+
+
 def analyze_java(name, *arguments):
     if not shutil.which("javac"):
         raise Skip("no compiler of Java is installed")
@@ -127,6 +153,17 @@ def a_method_that_the_interpreter_runs_is_named():
     titles = [f["title"] for f in report["findings"] if f["severity"] != "ok"]
     if not titles or "Interpreted.drain" not in titles[0]:
         raise AssertionError(titles)
+
+
+@live
+def tasks_of_an_executor_that_are_waited_for_in_turn_are_named():
+    with open("InTurn.java", "w") as f:
+        f.write(IN_TURN)
+    if not shutil.which("javac"):
+        raise Skip("no compiler of Java is installed")
+    subprocess.run(["javac", "InTurn.java"], check=True)
+    report = analyze("in-turn", "java", "-cp", ".", "InTurn")
+    check_first(report, "work-in-turn", "InTurn.compute_all", "submit all")
 
 
 @live

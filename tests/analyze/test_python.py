@@ -300,6 +300,44 @@ if __name__ == "__main__":
 
 
 @live
+def what_a_server_sleeps_before_each_answer_is_waited_for_one_by_one():
+    program = """import multiprocessing, socket, time
+def serve(listener):
+    connection, _ = listener.accept()
+    lines = connection.makefile("rw")
+    for line in lines:
+        time.sleep(0.004)
+        lines.write(line)
+        lines.flush()
+def ask(lines, word):
+    lines.write(word + chr(10))
+    lines.flush()
+    return lines.readline()
+if __name__ == "__main__":
+    listener = socket.create_server(("127.0.0.1", 0))
+    multiprocessing.Process(target=serve, args=(listener,), daemon=True).start()
+    lines = socket.create_connection(listener.getsockname()).makefile("rw")
+    print(sum(len(ask(lines, "word")) for number in range(200)))
+"""
+    check_first(record("answers", program), "round-trips", "at ask (answers.py:12)")
+
+
+@live
+def a_pool_whose_other_worker_has_nothing_to_do_is_named():
+    program = """import multiprocessing
+def compute(size):
+    sum = 0
+    for number in range(size):
+        sum += number * number % 7
+    return sum
+if __name__ == "__main__":
+    with multiprocessing.Pool(2) as pool:
+        print(len(pool.map(compute, [30000] * 8 + [1500000] * 8, 8)))
+"""
+    check_first(record("halves", program), "imbalance", "compute (halves.py:")
+
+
+@live
 def tasks_and_threads_that_ask_side_by_side_are_no_fault():
     program = """import asyncio, multiprocessing, sys
 from concurrent.futures import ThreadPoolExecutor

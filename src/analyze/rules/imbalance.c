@@ -82,16 +82,30 @@ static bool is_of_crew(const struct ws_model *model, uint32_t lone, uint32_t id)
 		       ws_find_process(model->who, second->process)->parent;
 }
 
-/* Whether a thread was seen in the code that the lone one mostly runs, and ended before half of
- * what that one did alone: it does not work for the lone one, but got less of the same work. */
+/* Whether a thread has nothing left to do at a time: it has ended, or waits until `end`. */
+static bool is_idle_until(const struct ws_model *model, uint32_t thread, uint64_t at, uint64_t end)
+{
+	const struct ws_model_thread *states = &model->threads[thread];
+	const struct ws_model_state *state;
+
+	if (!states->count)
+		return false;
+	if (states->states[states->count - 1].end <= at)
+		return true;
+	state = ws_model_find_state(model, thread, at);
+	return state && state->doing == WS_DOING_WAIT && state->end >= end;
+}
+
+/* Whether a thread was seen in the code that the lone one mostly runs, and has had nothing to do
+ * since half of what that one did alone: it does not work for the lone one, but got less of the
+ * same work. */
 static bool got_too_little(const struct ws_analysis *analysis, uint32_t thread)
 {
 	const struct ws_parallel *parallel = &analysis->parallel;
-	const struct ws_model_thread *states = &analysis->model->threads[thread];
 	uint64_t half =
 		parallel->longest.start + (parallel->longest.end - parallel->longest.start) / 2;
 
-	if (!states->count || states->states[states->count - 1].end > half)
+	if (!is_idle_until(analysis->model, thread, half, parallel->longest.end))
 		return false;
 	for (size_t i = 0; i < analysis->usage.count; i++) {
 		const struct ws_usage_row *row = &analysis->usage.rows[i];

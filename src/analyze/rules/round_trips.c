@@ -40,10 +40,26 @@ static bool ask_side_by_side(const struct ws_analysis *analysis, const struct ws
 	return count > MOST_THREADS;
 }
 
+/* How long other processes sleep on the path before they answer. */
+static uint64_t sum_pauses(const struct ws_analysis *analysis)
+{
+	const struct ws_model *model = analysis->model;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < analysis->path.count; i++) {
+		const struct ws_piece *piece = &analysis->path.pieces[i];
+
+		if (piece->kind == WS_PIECE_WAIT && piece->wait == WS_WAIT_SLEEP &&
+		    ws_find_thread(model->who, piece->thread)->process != model->process)
+			sum += piece->end - piece->start;
+	}
+	return sum;
+}
+
 static void check_trips(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	static const char *const connect[] = {"connect", NULL};
-	uint64_t connections, trips, cost;
+	uint64_t connections, trips, cost, pauses;
 	struct ws_asker asker;
 	struct ws_finding *finding;
 	struct ws_text place = {0};
@@ -58,7 +74,8 @@ static void check_trips(const struct ws_analysis *analysis, struct ws_findings *
 	    !ws_find_asker(analysis->model, &asker) || asker.share < LEAST_ASKING ||
 	    ask_side_by_side(analysis, &asker))
 		return;
-	cost = ws_min(trips * MESSAGES_NS, analysis->window / 10 * 9);
+	pauses = sum_pauses(analysis);
+	cost = ws_min(trips * MESSAGES_NS, analysis->window / 10 * 9 - pauses / 10 * 9) + pauses;
 	if (ws_analysis_share(analysis, cost) < LEAST_SHARE)
 		return;
 	ws_put_at_place(analysis, &asker.place, &place);
@@ -87,7 +104,8 @@ const struct ws_rule ws_rule_round_trips = {
 	.about = "In a program of Python the critical path goes to another process and back 100 "
 		 "times or more (20 where that many connections are made), every 10 ms or more "
 		 "often, and at 300 us each this is 10 % of "
-		 "the time or more. The line that sends and receives is named, rather than that "
+		 "the time or more; what the other one sleeps before its answers counts as well. "
+		 "The line that sends and receives is named, rather than that "
 		 "of the process that answers.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_waits,

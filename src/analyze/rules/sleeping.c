@@ -98,6 +98,15 @@ static bool sleep_side_by_side(const struct ws_model *model, uint64_t on_path)
 	return sum / SIDE_BY_SIDE >= on_path;
 }
 
+/* That another process sleeps before each of its answers is not what the program could do better:
+ * to ask for more at once is, which has been said. */
+static bool is_before_answers(const struct ws_model *model, const struct ws_findings *findings,
+			      const struct ws_breakdown_row *row)
+{
+	return ws_findings_have(findings, &ws_rule_round_trips) &&
+	       ws_find_thread(model->who, row->thread)->process != model->process;
+}
+
 static void check_pauses(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	uint64_t all = ws_sum_path_rows(analysis, is_sleep);
@@ -115,7 +124,8 @@ static void check_pauses(const struct ws_analysis *analysis, struct ws_findings 
 		finding->level = ws_min(finding->level, WS_LEVEL_WARNING);
 	else
 		ws_limit_to_users(analysis, finding, &row->place);
-	if (sleep_side_by_side(analysis->model, all))
+	if (sleep_side_by_side(analysis->model, all) ||
+	    is_before_answers(analysis->model, findings, row))
 		finding->level = WS_LEVEL_NOTE;
 	finding->title = ws_format("The program sleeps: %s", ws_text_or(what.text, ""));
 	finding->advice = ws_strdup("Wait for the event itself (a condition variable, a "

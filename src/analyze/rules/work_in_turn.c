@@ -18,6 +18,7 @@ enum { LEAST_TURNS = 20, LEAST_TURN_NS = 200000, MOST_WAITING = 8 };
 
 struct turns {
 	const struct ws_analysis *analysis;
+	uint32_t asker;
 	uint64_t count, ns, running; /* ns: without waiting for a core */
 	struct ws_map workers;	     /* thread: turns */
 	struct ws_span longest;
@@ -44,7 +45,9 @@ static void end_turn(struct turns *turns)
 	uint64_t most;
 	uint32_t worker = find_most(&turns->parts, &most);
 
-	if (worker && turns->end - turns->start >= LEAST_TURN_NS) {
+	if (worker && turns->end - turns->start >= LEAST_TURN_NS &&
+	    !ws_is_java_helper(turns->analysis->model, worker) &&
+	    !ws_is_java_main(turns->analysis->model, worker)) {
 		ws_map_set(&turns->workers, worker, ws_map_get(&turns->workers, worker, NULL) + 1);
 		turns->count++;
 		turns->ns += turns->end - turns->start - turns->runnable;
@@ -65,7 +68,7 @@ static void read_turns(struct turns *turns)
 		const struct ws_piece *piece = &path->pieces[i];
 		uint64_t ns = piece->end - piece->start;
 
-		if (piece->thread == turns->analysis->model->thread) {
+		if (piece->thread == turns->asker) {
 			end_turn(turns);
 			continue;
 		}
@@ -201,11 +204,12 @@ static void report_turns(const struct turns *turns, const struct ws_code_place *
 static void check_turns(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_model *model = analysis->model;
-	struct turns turns = {.analysis = analysis};
+	struct turns turns = {.analysis = analysis,
+			      .asker = ws_or(ws_find_java_main(model), model->thread)};
 	struct ws_code_place place;
 
 	if (model->has_cuda || model->step_source != WS_STEPS_NONE || analysis->cores < 2 ||
-	    ws_is_java(model) || ws_code_is_system_program(model, model->process) ||
+	    ws_code_is_system_program(model, model->process) ||
 	    ws_findings_have(findings, &ws_rule_handovers) ||
 	    ws_findings_have(findings, &ws_rule_gil) ||
 	    ws_findings_have(findings, &ws_rule_busy_waiting) ||
@@ -215,7 +219,7 @@ static void check_turns(const struct ws_analysis *analysis, struct ws_findings *
 	    ws_findings_have(findings, &ws_rule_lock_contention))
 		return;
 	read_turns(&turns);
-	place = ws_find_longest_wait(model, model->thread);
+	place = ws_find_longest_wait(model, turns.asker);
 	if (place.users && place.library != WS_LIBRARY_LOOP && work_in_turn(&turns))
 		report_turns(&turns, &place, findings);
 	ws_map_free(&turns.workers);
