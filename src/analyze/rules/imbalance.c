@@ -82,18 +82,22 @@ static bool is_of_crew(const struct ws_model *model, uint32_t lone, uint32_t id)
 		       ws_find_process(model->who, second->process)->parent;
 }
 
-/* Whether a thread has nothing left to do at a time: it has ended, or waits until `end`. */
-static bool is_idle_until(const struct ws_model *model, uint32_t thread, uint64_t at, uint64_t end)
+/* Whether a thread has nothing left to do at a time: it has ended, or waits until `end`, as one
+ * that runs the same loop as the lone one. Stages of a pipeline wait for other reasons. */
+static bool is_idle_until(const struct ws_model *model, uint32_t lone, uint32_t thread, uint64_t at,
+			  uint64_t end)
 {
 	const struct ws_model_thread *states = &model->threads[thread];
 	const struct ws_model_state *state;
+	uint32_t start = ws_code_find_start(model, lone);
 
 	if (!states->count)
 		return false;
 	if (states->states[states->count - 1].end <= at)
 		return true;
 	state = ws_model_find_state(model, thread, at);
-	return state && state->doing == WS_DOING_WAIT && state->end >= end;
+	return state && state->doing == WS_DOING_WAIT && state->end >= end && start &&
+	       ws_code_find_start(model, thread) == start;
 }
 
 /* Whether a thread was seen in the code that the lone one mostly runs, and has had nothing to do
@@ -105,7 +109,7 @@ static bool got_too_little(const struct ws_analysis *analysis, uint32_t thread)
 	uint64_t half =
 		parallel->longest.start + (parallel->longest.end - parallel->longest.start) / 2;
 
-	if (!is_idle_until(analysis->model, thread, half, parallel->longest.end))
+	if (!is_idle_until(analysis->model, parallel->lone, thread, half, parallel->longest.end))
 		return false;
 	for (size_t i = 0; i < analysis->usage.count; i++) {
 		const struct ws_usage_row *row = &analysis->usage.rows[i];
