@@ -100,12 +100,16 @@ public class InTurn {
 """
 
 
-def analyze_java(name, *arguments):
+def compile_java(name, text):
     if not shutil.which("javac"):
         raise Skip("no compiler of Java is installed")
-    with open("Visitors.java", "w") as f:
-        f.write(VISITORS)
-    subprocess.run(["javac", "Visitors.java"], check=True)
+    with open(name + ".java", "w") as f:
+        f.write(text)
+    subprocess.run(["javac", name + ".java"], check=True)
+
+
+def analyze_java(name, *arguments):
+    compile_java("Visitors", VISITORS)
     return analyze(name, "java", "-cp", ".", "Visitors", *arguments)
 
 
@@ -119,11 +123,7 @@ def threads_that_wait_for_a_monitor_are_named():
 
 @live
 def the_method_that_reads_single_bytes_is_named():
-    with open("Bytes.java", "w") as f:
-        f.write(BYTES)
-    if not shutil.which("javac"):
-        raise Skip("no compiler of Java is installed")
-    subprocess.run(["javac", "Bytes.java"], check=True)
+    compile_java("Bytes", BYTES)
     with open("bytes.txt", "w") as f:
         f.write("some words in a line\n" * 60000)
     report = analyze("bytes", "java", "-cp", ".", "Bytes", "bytes.txt")
@@ -132,11 +132,7 @@ def the_method_that_reads_single_bytes_is_named():
 
 @live
 def what_a_costly_method_does_is_told():
-    with open("Queue.java", "w") as f:
-        f.write(QUEUE)
-    if not shutil.which("javac"):
-        raise Skip("no compiler of Java is installed")
-    subprocess.run(["javac", "Queue.java"], check=True)
+    compile_java("Queue", QUEUE)
     report = analyze("queue", "java", "-cp", ".", "Queue")
     check_first(report, "hot-code", "Queue.drain", "moves all items", "ArrayDeque")
 
@@ -144,11 +140,9 @@ def what_a_costly_method_does_is_told():
 @live
 def a_method_that_the_interpreter_runs_is_named():
     """The interpreter's code is the same for all methods: which one runs is kept in its frame."""
-    with open("Interpreted.java", "w") as f:
-        f.write(QUEUE.replace("class Queue", "class Interpreted").replace("100000", "40000"))
-    if not shutil.which("javac"):
-        raise Skip("no compiler of Java is installed")
-    subprocess.run(["javac", "Interpreted.java"], check=True)
+    compile_java(
+        "Interpreted", QUEUE.replace("class Queue", "class Interpreted").replace("100000", "40000")
+    )
     report = analyze("interpreted", "java", "-Xint", "-cp", ".", "Interpreted")
     titles = [f["title"] for f in report["findings"] if f["severity"] != "ok"]
     if not titles or "Interpreted.drain" not in titles[0]:
@@ -157,11 +151,7 @@ def a_method_that_the_interpreter_runs_is_named():
 
 @live
 def tasks_of_an_executor_that_are_waited_for_in_turn_are_named():
-    with open("InTurn.java", "w") as f:
-        f.write(IN_TURN)
-    if not shutil.which("javac"):
-        raise Skip("no compiler of Java is installed")
-    subprocess.run(["javac", "InTurn.java"], check=True)
+    compile_java("InTurn", IN_TURN)
     report = analyze("in-turn", "java", "-cp", ".", "InTurn")
     check_first(report, "work-in-turn", "InTurn.compute_all", "submit all")
 
